@@ -1,0 +1,25 @@
+"""The two errors a run knows: a user's mistake, told in one line, and a failure of the infrastructure."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class ClaasbenchError(Exception):
+    """A mistake of the user: one line, exit code 2, no traceback."""
+
+
+class InfraError(Exception):
+    """A failure of the machinery under a policy (endpoint, engine): retried with the same draws, never scored."""
+
+
+def unknown(setting: str, value: object, allowed: Iterable[str]) -> ClaasbenchError:
+    """Return the error for an unknown name: the setting, the value, the nearest name and what is allowed."""
+    names = sorted(allowed)
+    near = get_close_matches(str(value), names, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return ClaasbenchError(f"{setting} = {value!r} is unknown: {hint}allowed: {', '.join(names) or 'nothing'}")
+
+
+def invalid(setting: str, value: object, allowed: str) -> ClaasbenchError:
+    """Return the error for a value outside its range: the setting, the value and what is allowed."""
+    return ClaasbenchError(f"{setting} = {value!r} is not allowed: {allowed}")

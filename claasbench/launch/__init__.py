@@ -1,0 +1,1 @@
+"""Ways to start the runs of a study."""

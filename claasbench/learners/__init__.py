@@ -1,0 +1,1 @@
+"""Plug-ins that turn experience into context, notes or weights, one file each."""

@@ -1,0 +1,1 @@
+"""Plug-ins that answer prompts, one file per engine."""

@@ -1,0 +1,1 @@
+"""Plug-ins that stream tasks and play episodes, one public file each."""

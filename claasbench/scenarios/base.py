@@ -1,0 +1,54 @@
+"""What a scenario is: a stream of tasks and one generator per episode."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from claasbench.types import Bounds, Credit, Json, Play, Sampling, Stream, Task, content_hash
+
+
+class Scenario(ABC):
+    """A plug-in class is a dataclass whose fields are the settings of the `[scenario]` table."""
+
+    credit: ClassVar[Credit] = "episode"
+    """How a turn is credited: "episode" (the return runs to the end) or "turn" (its own reward)."""
+
+    batch: ClassVar[int] = 16
+    """Default of `stream.batch`: training tasks played between two looks of the learner."""
+
+    @abstractmethod
+    def stream(self, order: int) -> Stream:
+        """Return the stream; `order` permutes what may be permuted, never which tasks there are or their ids."""
+
+    @abstractmethod
+    def play(self, task: Task) -> Play:
+        """Return one episode as a generator: `sample = yield Prompt(...)`, and an Outcome at the end."""
+
+    @abstractmethod
+    def bounds(self, tasks: Sequence[Task]) -> Bounds:
+        """Return chance and ceilings of the mean score on `tasks`; NaN where they are not known."""
+
+    def sampling(self) -> Sampling:
+        """Return the defaults of the sampling tables."""
+        return Sampling()
+
+    def facts(self) -> Json:
+        """Return what a report should say about this stream (versions, seen shares, caveats); JSON-able."""
+        return {}
+
+
+@dataclass
+class Numberer:
+    """Makes tasks and numbers them: train tasks first, then measures, over the stream before any permutation."""
+
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def task(self, kind: str, seed: int, data: Json) -> Task:
+        """Return the task with its content hash and its id (16 hex digits of content, then the occurrence)."""
+        content = content_hash(data)
+        self.seen[content] += 1
+        return Task(f"{content[:16]}-{self.seen[content]}", content, kind, seed, data)
