@@ -7,6 +7,8 @@ from difflib import get_close_matches
 class ClaasbenchError(Exception):
     """A mistake of the user: one line, exit code 2, no traceback."""
 
+    code = 2
+
 
 class InfraError(Exception):
     """A failure of the machinery under a policy (endpoint, engine): retried with the same draws, never scored."""
@@ -23,3 +25,9 @@ def unknown(setting: str, value: object, allowed: Iterable[str]) -> ClaasbenchEr
 def invalid(setting: str, value: object, allowed: str) -> ClaasbenchError:
     """Return the error for a value outside its range: the setting, the value and what is allowed."""
     return ClaasbenchError(f"{setting} = {value!r} is not allowed: {allowed}")
+
+
+class Halted(ClaasbenchError):
+    """A run that had to stop for a reason outside its input (a full disk): one line, exit code 1."""
+
+    code = 1

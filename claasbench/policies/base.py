@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from claasbench.errors import ClaasbenchError
 from claasbench.models import Loaded
-from claasbench.types import Key, Message, Request, Sample
+from claasbench.types import Json, Key, Message, Request, Sample
 
 
 class Policy(ABC):
@@ -38,6 +38,10 @@ class Policy(ABC):
         """Return the prompt ids of `messages`: the only renderer. Refused by policies without a tokenizer."""
         raise ClaasbenchError(f"policy {type(self).__name__} has no tokenizer to render with")
 
+    def identity(self) -> Json:
+        """Return what the settings resolved to on this machine (content hash, device, threads); in the run's digest."""
+        return {"served": self.served}
+
     def at(self, which: str) -> Policy:
         """Return the policy seen at "student" (itself), "teacher" or "base" weights."""
         if which in ("student", "base"):
@@ -46,3 +50,43 @@ class Policy(ABC):
 
     def close(self, keys: Iterable[Key]) -> None:
         """Forget whatever was kept (a key-value cache) for the episodes of `keys`."""
+
+
+class Wrapper(Policy):
+    """A policy in front of another one: hands everything on until a learner overrides it."""
+
+    inner: Policy
+
+    @property
+    def served(self) -> str:  # type: ignore[override]
+        """What answers is the inner policy."""
+        return self.inner.served
+
+    @property
+    def loaded(self) -> Loaded | None:  # type: ignore[override]
+        """The inner policy's module and tokenizer."""
+        return self.inner.loaded
+
+    def sample(self, requests: Sequence[Request]) -> list[Sample]:
+        """Let the inner policy answer."""
+        return self.inner.sample(requests)
+
+    def count(self, messages: Sequence[Message]) -> int:
+        """Count as the inner policy does."""
+        return self.inner.count(messages)
+
+    def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """Render as the inner policy does."""
+        return self.inner.render(messages)
+
+    def identity(self) -> Json:
+        """Return the inner policy's identity."""
+        return self.inner.identity()
+
+    def at(self, which: str) -> Policy:
+        """Return the inner policy at other weights."""
+        return self.inner.at(which)
+
+    def close(self, keys: Iterable[Key]) -> None:
+        """Let the inner policy forget."""
+        self.inner.close(keys)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from claasbench.types import Bounds, Credit, Json, Play, Sampling, Stream, Task, content_hash
+from claasbench.types import LEARNER, Bounds, Credit, Json, Play, Sampling, Stream, Task, content_hash
 
 
 class Scenario(ABC):
@@ -16,6 +16,9 @@ class Scenario(ABC):
 
     credit: ClassVar[Credit] = "episode"
     """How a turn is credited: "episode" (the return runs to the end) or "turn" (its own reward)."""
+
+    seats: ClassVar[tuple[str, ...]] = (LEARNER,)
+    """Who answers in an episode; a seat without a `[seats.NAME]` table is taken by the base policy."""
 
     batch: ClassVar[int] = 16
     """Default of `stream.batch`: training tasks played between two looks of the learner."""

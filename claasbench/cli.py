@@ -1,0 +1,358 @@
+"""The command line: the only place that prints. Results go to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from claasbench.errors import ClaasbenchError, invalid, unknown
+
+if TYPE_CHECKING:
+    from claasbench.config import Table
+    from claasbench.launch._parts import Parts
+    from claasbench.types import Event
+
+DEFAULT_MODEL = "smollm2"
+DONE, FAILED, INPUT, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    help="Continual learning of language-model agents: one stream, one matrix, one report.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out = Console(soft_wrap=False)
+err = Console(stderr=True, highlight=False)
+
+Out = Annotated[Path | None, typer.Option("--out", help="Run folder; by default below results/.")]
+Sets = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting, as trial.seed=1.")]
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line and exit code 2."""
+    try:
+        app()
+    except ClaasbenchError as error:
+        err.print(f"claasbench: {error}", markup=False, soft_wrap=True)
+        sys.exit(error.code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has left: say nothing more
+        sys.exit(FAILED)
+
+
+def say(text: str) -> None:
+    """Tell people something on standard error."""
+    err.print(text, markup=False, soft_wrap=True)
+
+
+@app.command()
+def run(
+    what: Annotated[str, typer.Argument(metavar="SCENARIO|FILE.toml", help="A scenario's name or a study file.")],
+    method: Annotated[str | None, typer.Option("--method", help="The learner.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="A bundled name, a hub id, a folder, engine:name.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Reaches sampling and learning.")] = None,
+    order: Annotated[int | None, typer.Option("--order", help="Permutes what the scenario permits.")] = None,
+    out_: Out = None,
+    set_: Sets = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last commit.")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="Remove the run in this folder first.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and the first prompt, run nothing.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Make no network call.")] = False,
+    device: Annotated[str | None, typer.Option("--device", help="auto, cpu, cuda, ...")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+) -> None:
+    """Play a stream once with one method and measure every checkpoint on every split."""
+    from claasbench.launch._parts import assemble
+
+    if resume and clean:
+        raise invalid("--resume", True, "one of --resume and --clean, not both")
+    flags = {"learner.name": method, "policy.model": model, "policy.device": device}
+    flags |= {"trial.seed": seed, "trial.order": order}
+    tables, folder = _tables(what, flags, set_ or [])
+    if offline:
+        os.environ["HF_HUB_OFFLINE"] = "1"  # read by the hub's client when it is imported
+        tables.setdefault("policy", {})["offline"] = True
+    folder = out_ or folder
+    if not dry_run:
+        _check_folder(folder, resume=resume, clean=clean)
+    parts = assemble(tables)
+    if dry_run:
+        _plan(parts, folder)
+        return
+    sys.exit(_run(parts, folder, resume=resume, clean=clean, quiet=quiet))
+
+
+def _tables(what: str, flags: dict[str, Any], sets: list[str]) -> tuple[Table, Path]:
+    """Return the tables of a run and its default folder."""
+    from claasbench import config
+    from claasbench.launch import study
+
+    given = {name: value for name, value in flags.items() if value is not None}
+    if what.endswith(".toml"):
+        plan = study.runs(Path(what))
+        wanted = {name: value for name, value in given.items() if name.startswith("trial.")}
+        first = next((p for p in plan if all(p.values.get(n, v) == v for n, v in wanted.items())), plan[0])
+        tables, values, name = first.tables, first.values, study.name(Path(what))
+    else:
+        tables, values, name = {"scenario": {"name": what}}, {}, Path(what).stem
+    for setting, value in given.items():
+        config.put(tables, setting, value)
+    for assignment in sets:
+        config.assign(tables, assignment)
+        values = values | {key: value for key, value in _flat(tables).items() if key == assignment.split("=")[0].strip()}
+    if "model" not in tables.setdefault("policy", {}):
+        tables["policy"]["model"] = DEFAULT_MODEL
+        say(f"model: {DEFAULT_MODEL} (the default; name a real one with --model ID or FOLDER)")
+    if "name" not in tables.setdefault("learner", {}):
+        tables["learner"]["name"] = "none"
+        say("method: none (the default; `claasbench list learners` shows the others)")
+    axes = {key: value for key, value in values.items() if what.endswith(".toml")}
+    return tables, Path("results") / name / study.folder(tables, axes)
+
+
+def _flat(tables: Table, prefix: str = "") -> Table:
+    flat: Table = {}
+    for key, value in tables.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _check_folder(folder: Path, *, resume: bool, clean: bool) -> None:
+    """Refuse a used folder before anything is loaded."""
+    from claasbench import store
+
+    if store.used(folder) and not resume and not clean:
+        raise ClaasbenchError(f"folder {str(folder)!r} is used: go on with --resume, or start over with --clean")
+
+
+def _run(parts: Parts, folder: Path, *, resume: bool, clean: bool, quiet: bool) -> int:
+    from claasbench import config, environment, store
+    from claasbench.progress import Progress
+    from claasbench.runner import Runner
+
+    tables, digest = parts.config.tables(), config.digest(parts.config.tables(), parts.resolved)
+    written = {**tables, "resolved": parts.resolved}
+    if clean:
+        store.clean(folder)
+    held = store.resume(folder, written, digest, config.differing) if resume else store.new(folder, written, digest)
+    say(f"run folder: {folder}")
+    try:
+        if held.cursor.get("phase") == "done":
+            say("nothing to do: this run is done")
+            return DONE
+        environment.note(folder, sys.argv)
+        runner = Runner(parts.config, parts.resolved, parts.scenario, parts.learner, parts.seats, held)
+        _stop_on_interrupt(runner)
+        ended = "stop"
+        with Progress(err, quiet) as progress:
+            for event in runner.events():
+                progress.show(event)
+                ended = event.kind
+    except KeyboardInterrupt:
+        say(f"stopped at once; the unit under way is lost. Go on with: {_again(folder)}")
+        return INTERRUPTED
+    finally:
+        held.close()
+    if ended == "stop":
+        (folder / "stop").unlink(missing_ok=True)
+        say(f"stopped between two units. Go on with: {_again(folder)}")
+        return INTERRUPTED
+    say(f"done: {folder}    next: claasbench report {folder}")
+    return DONE
+
+
+def _again(folder: Path) -> str:
+    import shlex
+
+    words = [word for word in sys.argv[1:] if word not in ("--resume", "--clean")]
+    if not any(word == "--out" or word.startswith("--out=") for word in words):
+        words += ["--out", str(folder)]
+    return shlex.join(["claasbench", *words, "--resume"])
+
+
+def _stop_on_interrupt(runner: Any) -> None:  # noqa: ANN401 (anything with a stop flag)
+    """The first Ctrl-C asks for a stop between two units, the second stops at once."""
+
+    def handle(number: int, frame: object) -> None:
+        if runner.stop:
+            raise KeyboardInterrupt
+        runner.stop = True
+        say("stopping after this unit (once more: stop at once)")
+
+    signal.signal(signal.SIGINT, handle)
+    signal.signal(signal.SIGTERM, handle)
+
+
+def _plan(parts: Parts, folder: Path) -> None:
+    """Print the resolved configuration, the size of the run and the first prompt exactly as rendered."""
+    import json
+
+    from claasbench import record
+    from claasbench.runner import chosen
+
+    stream = parts.scenario.stream(parts.config.trial.order)
+    parts.learner.setup(parts.seats, parts.config.trial.seed)
+    measures = chosen(stream, parts.config.measure.names)
+    out.print_json(json.dumps({**parts.config.tables(), "resolved": parts.resolved}))
+    rows = len(stream.splits) + 1 if parts.config.measure.rows == "all" else 2
+    cells = sum(len(record.cells(measure, stream)) for measure in measures)
+    episodes = sum(len(tasks) for measure in measures for _, tasks in record.cells(measure, stream))
+    episodes *= parts.config.measure.attempts * len(parts.learner.variants())
+    trained = sum(len(split.train) for split in stream.splits)
+    print(f"\nfolder: {folder}")
+    print(f"train: {len(stream.splits)} splits, {trained} episodes: {', '.join(s.name for s in stream.splits)}")
+    print(f"measure: at most {rows} rows x {cells} cells, {episodes} episodes a row, {rows * episodes} in all")
+    first = next(parts.scenario.play(stream.splits[0].train[0]))
+    loaded = parts.learner.policy.loaded
+    print(f"\nfirst prompt ({parts.learner.policy.count(first.messages)} tokens):")
+    if loaded:
+        print(loaded.tokenizer.decode(parts.learner.policy.render(first.messages)))
+    else:
+        print("\n".join(f"<{message.role}>\n{message.content}" for message in first.messages))
+
+
+@app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="A study file.")],
+    out_: Annotated[Path, typer.Option("--out", help="Folder of the study.")],
+    slots: Annotated[int, typer.Option("--slots", help="Runs side by side.")] = 1,
+    launcher: Annotated[str, typer.Option("--launcher", help="local.")] = "local",
+    offline: Annotated[bool, typer.Option("--offline", help="Make no network call.")] = False,
+) -> None:
+    """Run every run of a study file; runs that are done are left alone, unfinished ones go on."""
+    from claasbench.launch import local
+
+    if launcher != "local":
+        raise unknown("--launcher", launcher, ["local"])
+    failed = local.sweep(file, out_, slots, say, ["--offline"] if offline else [])
+    if failed:
+        say(f"{len(failed)} runs did not finish: {', '.join(failed)}")
+        sys.exit(FAILED)
+    say(f"done: {out_}    next: claasbench report {out_}")
+
+
+@app.command()
+def status(folder: Annotated[Path, typer.Argument(metavar="DIR")]) -> None:
+    """Show where each run below a folder stands."""
+    from rich.table import Table as RichTable
+
+    from claasbench.launch import local
+
+    rows = local.status(folder)
+    if not rows:
+        raise ClaasbenchError(f"folder {str(folder)!r} holds no run")
+    table = RichTable(box=None)
+    for title in ("run", "at", "rows done", "committed", "running"):
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*map(str, row))
+    out.print(table)
+
+
+@app.command()
+def stop(folder: Annotated[Path, typer.Argument(metavar="DIR")]) -> None:
+    """Ask every running run below a folder to stop between two units."""
+    from claasbench.launch import local
+
+    asked = local.ask_to_stop(folder)
+    say(f"asked {len(asked)} running runs to stop" + "".join(f"\n  {path}" for path in asked))
+
+
+@app.command()
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...")],
+    json_: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    md: Annotated[bool, typer.Option("--md", help="Markdown on standard output.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Cells as CSV on standard output.")] = False,
+    csv_metrics: Annotated[bool, typer.Option("--csv-metrics", help="Metrics as CSV on standard output.")] = False,
+    out_: Annotated[Path | None, typer.Option("--out", help="Where figures and report.md go.")] = None,
+) -> None:
+    """Print and draw matrices, curves and metrics of one or many runs."""
+    from claasbench.report import load, numbers, terminal, text
+
+    formats = [json_, md, csv, csv_metrics]
+    if sum(formats) > 1:
+        raise invalid("--json --md --csv --csv-metrics", "several", "one format at a time")
+    study = numbers.study(load.load(folders))
+    for wanted, spell in zip(formats, (text.as_json, text.markdown, text.csv, text.csv_metrics), strict=True):
+        if wanted:
+            print(spell(study), end="")
+            return
+    for part in terminal.render(study):
+        out.print(part)
+    from claasbench.report import plots
+
+    target = out_ or folders[0] / "report"
+    target.mkdir(parents=True, exist_ok=True)
+    drawn = plots.draw(study, target)
+    (target / "report.md").write_text(text.markdown(study), encoding="utf-8")
+    say(f"wrote report.md and {len(drawn)} figures to {target}")
+
+
+@app.command("list")
+def list_(kind: Annotated[str | None, typer.Argument(metavar="[KIND]")] = None) -> None:
+    """List the plug-ins and bundled models."""
+    from claasbench import models, registry
+
+    kinds = {**{name: registry.names(name) for name in registry.BASES}, "models": models.names()}
+    if kind is not None and kind not in kinds:
+        raise unknown("kind", kind, kinds)
+    for name in [kind] if kind else kinds:
+        print(f"{name}: {' '.join(kinds[name])}")
+
+
+@app.command()
+def show(
+    what: Annotated[str, typer.Argument(metavar="NAME|DIR", help="A plug-in's name or a run folder.")],
+    row: Annotated[str, typer.Option("--row", help="Row of a run: init, 00-<split>, ...")] = "init",
+    task: Annotated[str | None, typer.Option("--task", help="A task's id; by default the row's first episode.")] = None,
+) -> None:
+    """Show a plug-in's settings, or an episode of a run turn by turn."""
+    from claasbench import show as showing
+
+    print(showing.transcript(Path(what), row, task) if Path(what).is_dir() else showing.settings(what))
+
+
+@app.command()
+def doctor() -> None:
+    """Check this machine: packages, devices, caches, and whether a real game plays."""
+    from claasbench import environment
+
+    ok = True
+    for good, name, value in environment.checks():
+        ok &= good
+        print(f"{'ok  ' if good else 'FAIL'} {name}: {value}")
+    sys.exit(DONE if ok else FAILED)
+
+
+@app.command()
+def init(
+    kind: Annotated[str, typer.Argument(metavar="scenario|learner")],
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+) -> None:
+    """Write a working one-file plug-in and its test into this folder."""
+    from claasbench import scaffold
+
+    written = scaffold.write(kind, name, Path())
+    say("wrote " + " and ".join(map(str, written)))
+
+
+@app.command()
+def fetch(
+    model: Annotated[str, typer.Argument(metavar="MODEL")],
+    offline: Annotated[bool, typer.Option("--offline", help="Make no network call.")] = False,
+) -> None:
+    """Fetch a model once, so that runs can be offline."""
+    from claasbench import models
+
+    print(models.fetch(model, offline=offline))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What a person sees while a run goes on: one live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from rich.console import Console
+from rich.status import Status
+
+from claasbench.rollout import tally
+from claasbench.types import Event
+
+PLAIN_EVERY = 10.0
+"""Seconds between two plain progress lines."""
+
+
+class Progress:
+    """Shows events; a context manager."""
+
+    def __init__(self, console: Console, quiet: bool) -> None:
+        self._say: Callable[[str], None] = lambda text: console.print(text, markup=False, soft_wrap=True)
+        self._quiet = quiet
+        self._status = Status("starting", console=console) if console.is_terminal and not quiet else None
+        self._shown = time.monotonic()
+        self._begin()
+
+    def __enter__(self) -> Progress:
+        """Start the live line."""
+        if self._status:
+            self._status.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Remove the live line."""
+        if self._status:
+            self._status.stop()
+
+    def _begin(self) -> None:
+        self._started, self._first, self._tokens = time.monotonic(), 0, 0
+        self._scored, self._score, self._phase = 0, 0.0, ""
+
+    def show(self, event: Event) -> None:
+        """Take one event."""
+        if self._quiet:
+            return
+        if event.kind == "episode":
+            self._episode(event)
+        elif event.kind == "resume":
+            self._say(f"resuming at {event.where}" + (f" ({event.note})" if event.note else ""))
+        elif event.kind == "copy":
+            self._say(f"{event.where}: the learner is as it was at {event.note}; that row's results are copied")
+        elif event.kind == "row":
+            self._say(f"{event.where}: measured and committed ({self._success()})")
+
+    def _episode(self, event: Event) -> None:
+        episode = event.episode
+        assert episode is not None
+        phase = f"{event.where.split()[0]} {'measure' if episode.place.measure else 'train'} {episode.place.variant}"
+        if phase != self._phase:
+            self._begin()
+            self._phase, self._first = phase, event.done - 1
+        self._tokens += tally(episode)["reply_tokens"]
+        if episode.score is not None:
+            self._scored += 1
+            self._score += episode.score
+        text = f"{phase} {episode.place.split}: episode {event.done}/{event.total}, {self._success()}{self._pace(event)}"
+        if self._status:
+            self._status.update(text)
+        elif time.monotonic() - self._shown > PLAIN_EVERY:
+            self._shown = time.monotonic()
+            self._say(text)
+
+    def _success(self) -> str:
+        return f"success {self._score / self._scored:.3f} of {self._scored}" if self._scored else "nothing scored"
+
+    def _pace(self, event: Event) -> str:
+        passed = time.monotonic() - self._started
+        here = event.done - self._first
+        tokens = f", {self._tokens / passed:.0f} tokens/s" if self._tokens and passed > 1 else ""
+        left = passed / here * (event.total - event.done)
+        return f"{tokens}, {left:.0f} s left" if passed > 1 else tokens

@@ -1,0 +1,78 @@
+"""How a plug-in's name becomes its class: a file of ours, `./file.py`, or an installed entry point."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from claasbench.errors import ClaasbenchError, unknown
+
+BASES = {"scenarios": "Scenario", "learners": "Learner", "policies": "Policy"}
+"""The kinds of plug-in: the folder and the base class in its base.py."""
+
+SETTINGS = {"scenarios": "scenario.name", "learners": "learner.name", "policies": "policy.engine"}
+
+
+def names(kind: str) -> list[str]:
+    """Return the names of one kind: our files, then installed entry points."""
+    return sorted({*_files(kind), *(point.name for point in _points(kind))})
+
+
+def find(kind: str, name: str) -> type[Any]:
+    """Return the class of plug-in `name`; an unknown name is refused with the nearest one."""
+    if name.endswith(".py"):
+        return _only(kind, _from_file(kind, Path(name)))
+    module = name.replace("-", "_").replace("+", "p")
+    if module in _files(kind).values():
+        return _only(kind, importlib.import_module(f"claasbench.{kind}.{module}"))
+    for point in _points(kind):
+        if point.name == name:
+            return _only(kind, importlib.import_module(point.module))
+    raise unknown(SETTINGS[kind], name, names(kind))
+
+
+def base(kind: str) -> type[Any]:
+    """Return the base class of one kind."""
+    found: type[Any] = getattr(importlib.import_module(f"claasbench.{kind}.base"), BASES[kind])
+    return found
+
+
+def _files(kind: str) -> dict[str, str]:
+    folder = Path(__file__).parent / kind
+    stems = [path.stem for path in folder.glob("*.py") if not path.name.startswith("_") and path.stem != "base"]
+    return {stem.replace("_", "-"): stem for stem in stems}
+
+
+def _points(kind: str) -> Iterator[EntryPoint]:
+    yield from entry_points(group=f"claasbench.{kind}")
+
+
+def _from_file(kind: str, path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ClaasbenchError(f"{SETTINGS[kind]} = {str(path)!r}: that file does not exist")
+    spec = importlib.util.spec_from_file_location(f"claasbench_plugin_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ClaasbenchError(f"{SETTINGS[kind]} = {str(path)!r}: that file is no Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # dataclasses look their module up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def _only(kind: str, module: ModuleType) -> type[Any]:
+    parent = base(kind)
+    own = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, parent) and value.__module__ == module.__name__
+    ]
+    public = [value for value in own if not value.__name__.startswith("_")]
+    if len(public) != 1:
+        raise ClaasbenchError(f"{module.__name__} must define exactly one public {parent.__name__}, not {len(public)}")
+    return public[0]

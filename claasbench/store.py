@@ -1,0 +1,254 @@
+"""The run folder: what is written when, what a commit promises, and how an interrupted run is taken up again."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from claasbench.errors import ClaasbenchError, Halted
+from claasbench.types import canonical
+
+SCHEMA = 1
+UNCOMMITTED = {"config.json", "digest.txt", "env.json", "commit.json", "lock", "stop"}
+"""Files that no commit covers: written once at the start, or about this process."""
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """Return one JSON line; NaN and infinities are refused."""
+    return json.dumps(row, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a JSON-lines file, one at a time; a file that is not there has none."""
+    if path.exists():
+        with path.open(encoding="utf-8") as file:
+            for text in file:
+                yield json.loads(text)
+
+
+@contextmanager
+def _guard(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise Halted(
+                f"no room to write {str(path)!r}: {os.strerror(error.errno)}; "
+                "what was committed is safe, free some space and go on with --resume"
+            ) from None
+        raise
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put `data` at `path` at once or not at all, and on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    with _guard(path):
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+        _sync(path.parent)
+
+
+@dataclass
+class Store:
+    """One run's folder, held by one process; made by `new` or `resume`."""
+
+    folder: Path
+    cursor: dict[str, Any] = field(default_factory=dict)
+    """Where the run stands as of the last commit."""
+    commits: int = 0
+    files: dict[str, int] = field(default_factory=dict)
+    """Committed and pending length in bytes of every file that a commit covers."""
+    repaired: list[str] = field(default_factory=list)
+    """What resume cut off or removed, for people."""
+    _dirty: set[str] = field(default_factory=set)
+    _lock: int = -1
+
+    @property
+    def live(self) -> Path:
+        """The folder with the live state of the last commit."""
+        return self.folder / "live" / f"{self.commits:06d}"
+
+    def append(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Append JSON lines to file `name` of the run folder."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = "".join(map(line, rows)).encode()
+        with _guard(path), path.open("ab") as file:
+            file.write(data)
+        self.files[name] = self.files.get(name, 0) + len(data)
+        self._dirty.add(name)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write the whole file `name` of the run folder."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _guard(path):
+            path.write_bytes(data)
+        self.files[name] = len(data)
+        self._dirty.add(name)
+
+    def adopt(self, name: str, source: Path) -> None:
+        """Copy the folder `source` to `name` inside the run folder."""
+        for path in sorted(p for p in source.rglob("*") if p.is_file()):
+            self.write(f"{name}/{path.relative_to(source).as_posix()}", path.read_bytes())
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Lend an empty folder that no commit knows."""
+        folder = self.folder / "live" / "scratch"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        yield folder
+        shutil.rmtree(folder)
+
+    def commit(self, cursor: dict[str, Any], save: Callable[[Path], None]) -> None:
+        """Make everything written so far, and the live state that `save` writes, the state to resume from."""
+        old, number = self.live, self.commits + 1
+        fresh = old.with_name(f"{number:06d}")
+        shutil.rmtree(fresh, ignore_errors=True)
+        with _guard(fresh):
+            fresh.mkdir(parents=True)
+            save(fresh)
+            for path in sorted(fresh.rglob("*")):
+                _sync(path)
+            for name in sorted(self._dirty):
+                _sync(self.folder / name)
+            for parent in {(self.folder / name).parent for name in self._dirty}:
+                _sync(parent)
+            _sync(fresh)
+        record = {"schema": SCHEMA, "commits": number, "cursor": cursor, "files": self.files}
+        replace_file(self.folder / "commit.json", canonical(record) + b"\n")
+        self.cursor, self.commits = cursor, number
+        self._dirty.clear()
+        shutil.rmtree(old, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def stop_asked(self) -> bool:
+        """Tell whether `claasbench stop` was called on this folder."""
+        return (self.folder / "stop").exists()
+
+
+def used(folder: Path) -> bool:
+    """Tell whether there is anything in `folder` but a lock."""
+    return folder.exists() and any(entry.name != "lock" for entry in folder.iterdir())
+
+
+def clean(folder: Path) -> None:
+    """Remove a run from `folder`; anything that is not a run is refused."""
+    if used(folder):
+        if not (folder / "digest.txt").exists():
+            raise ClaasbenchError(f"--clean: {str(folder)!r} holds no run of claasbench; remove it yourself")
+        lock = _take(folder)
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry.name != "lock":
+                entry.unlink()
+        os.close(lock)
+
+
+def new(folder: Path, config: Mapping[str, Any], digest: str) -> Store:
+    """Start a run in an unused folder: the configuration is written first and never edited."""
+    if used(folder):
+        raise ClaasbenchError(f"folder {str(folder)!r} is used: go on with --resume, or start over with --clean")
+    folder.mkdir(parents=True, exist_ok=True)
+    store = Store(folder, _lock=_take(folder))
+    replace_file(folder / "config.json", json.dumps(config, indent=1, sort_keys=True).encode() + b"\n")
+    replace_file(folder / "digest.txt", digest.encode() + b"\n")
+    return store
+
+
+def resume(folder: Path, config: Mapping[str, Any], digest: str, differing: Callable[[Any, Any], list[str]]) -> Store:
+    """Take up the run of `folder` at its last commit; another configuration is refused, its keys named."""
+    if not (folder / "digest.txt").exists():
+        begun = [folder / name for name in ("config.json", "config.json.tmp", "digest.txt.tmp")]
+        if used(folder) and not any(path.exists() for path in begun):
+            raise ClaasbenchError(f"--resume: {str(folder)!r} holds no run of claasbench")
+        for path in begun:  # a start that was killed before it had written anything else
+            path.unlink(missing_ok=True)
+        return new(folder, config, digest)
+    if (folder / "digest.txt").read_text().strip() != digest:
+        keys = differing(json.loads((folder / "config.json").read_text()), config)
+        raise ClaasbenchError(f"--resume: {str(folder)!r} was started with other settings: {'; '.join(keys)}")
+    store = Store(folder, _lock=_take(folder))
+    if (folder / "commit.json").exists():
+        record = json.loads((folder / "commit.json").read_text())
+        store.cursor, store.commits, store.files = record["cursor"], record["commits"], record["files"]
+    store.repaired = _rewind(store)
+    (folder / "stop").unlink(missing_ok=True)
+    return store
+
+
+def _rewind(store: Store) -> list[str]:
+    """Bring every file back to its length at the last commit and remove what that commit does not know."""
+    said = []
+    for path in sorted(p for p in store.folder.rglob("*") if p.is_file()):
+        name = path.relative_to(store.folder).as_posix()
+        if name in UNCOMMITTED or path.is_relative_to(store.live):
+            continue
+        if name not in store.files:
+            path.unlink()
+            said.append(f"removed {name}, which was not committed")
+        elif (extra := path.stat().st_size - store.files[name]) > 0:
+            os.truncate(path, store.files[name])
+            said.append(f"cut {extra} uncommitted bytes off {name}")
+    for name, length in store.files.items():
+        path = store.folder / name
+        if not path.exists() or path.stat().st_size != length:
+            raise ClaasbenchError(f"{str(path)!r} is shorter than its last commit says: the run folder was damaged")
+    for folder in sorted((p for p in store.folder.rglob("*") if p.is_dir()), reverse=True):
+        if not any(folder.iterdir()) and folder != store.live:
+            folder.rmdir()
+    return said
+
+
+def _take(folder: Path) -> int:
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.read(handle, 200).decode(errors="replace").strip() or "another process"
+        os.close(handle)
+        raise ClaasbenchError(f"folder {str(folder)!r} is in use by {owner}") from None
+    os.truncate(handle, 0)
+    os.write(handle, f"process {os.getpid()} on {os.uname().nodename}\n".encode())
+    return handle
+
+
+def holder(folder: Path) -> str:
+    """Return who runs in `folder` right now, or nothing."""
+    if not (folder / "lock").exists():
+        return ""
+    handle = os.open(folder / "lock", os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return os.read(handle, 200).decode(errors="replace").strip()
+    finally:
+        os.close(handle)
+    return ""
