@@ -16,7 +16,6 @@ from claasbench.errors import ClaasbenchError, invalid, unknown
 if TYPE_CHECKING:
     from claasbench.config import Table
     from claasbench.launch._parts import Parts
-    from claasbench.types import Event
 
 DEFAULT_MODEL = "smollm2"
 DONE, FAILED, INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -55,14 +54,14 @@ def say(text: str) -> None:
 def run(
     what: Annotated[str, typer.Argument(metavar="SCENARIO|FILE.toml", help="A scenario's name or a study file.")],
     method: Annotated[str | None, typer.Option("--method", help="The learner.")] = None,
-    model: Annotated[str | None, typer.Option("--model", help="A bundled name, a hub id, a folder, engine:name.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="A name, folder or hub id.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Reaches sampling and learning.")] = None,
     order: Annotated[int | None, typer.Option("--order", help="Permutes what the scenario permits.")] = None,
     out_: Out = None,
     set_: Sets = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last commit.")] = False,
     clean: Annotated[bool, typer.Option("--clean", help="Remove the run in this folder first.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and the first prompt, run nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and first prompt only.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Make no network call.")] = False,
     device: Annotated[str | None, typer.Option("--device", help="auto, cpu, cuda, ...")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
@@ -72,7 +71,7 @@ def run(
 
     if resume and clean:
         raise invalid("--resume", True, "one of --resume and --clean, not both")
-    flags = {"learner.name": method, "policy.model": model, "policy.device": device}
+    flags: dict[str, Any] = {"learner.name": method, "policy.model": model, "policy.device": device}
     flags |= {"trial.seed": seed, "trial.order": order}
     tables, folder = _tables(what, flags, set_ or [])
     if offline:
@@ -98,29 +97,20 @@ def _tables(what: str, flags: dict[str, Any], sets: list[str]) -> tuple[Table, P
         plan = study.runs(Path(what))
         wanted = {name: value for name, value in given.items() if name.startswith("trial.")}
         first = next((p for p in plan if all(p.values.get(n, v) == v for n, v in wanted.items())), plan[0])
-        tables, values, name = first.tables, first.values, study.name(Path(what))
+        tables, axes, name = first.tables, list(first.values), study.name(Path(what))
     else:
-        tables, values, name = {"scenario": {"name": what}}, {}, Path(what).stem
+        tables, axes, name = {"scenario": {"name": what}}, [], Path(what).stem
     for setting, value in given.items():
         config.put(tables, setting, value)
     for assignment in sets:
         config.assign(tables, assignment)
-        values = values | {key: value for key, value in _flat(tables).items() if key == assignment.split("=")[0].strip()}
     if "model" not in tables.setdefault("policy", {}):
         tables["policy"]["model"] = DEFAULT_MODEL
         say(f"model: {DEFAULT_MODEL} (the default; name a real one with --model ID or FOLDER)")
     if "name" not in tables.setdefault("learner", {}):
         tables["learner"]["name"] = "none"
         say("method: none (the default; `claasbench list learners` shows the others)")
-    axes = {key: value for key, value in values.items() if what.endswith(".toml")}
-    return tables, Path("results") / name / study.folder(tables, axes)
-
-
-def _flat(tables: Table, prefix: str = "") -> Table:
-    flat: Table = {}
-    for key, value in tables.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
+    return tables, Path("results") / name / study.folder(tables, {axis: config.get(tables, axis) for axis in axes})
 
 
 def _check_folder(folder: Path, *, resume: bool, clean: bool) -> None:

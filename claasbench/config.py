@@ -9,7 +9,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from claasbench.errors import ClaasbenchError, invalid, unknown
+from claasbench.errors import ClaasbenchError, invalid, unknown, unknown_setting
 from claasbench.types import Sampling, content_hash
 
 T = TypeVar("T")
@@ -112,6 +112,13 @@ def put(tables: Table, name: str, value: object) -> None:
     tables[last] = value
 
 
+def get(tables: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 (the value of a setting is whatever TOML holds)
+    """Return the value of one dotted key of nested tables."""
+    for part in name.split("."):
+        tables = tables[part]
+    return tables
+
+
 def build(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     """Return `cls` (a dataclass) with the settings of `table`; unknown names and wrong types are refused."""
     return cls(**complete(cls, table, where))
@@ -123,7 +130,7 @@ def complete(cls: type[Any], table: Mapping[str, Any], where: str) -> Table:
     known = {f.name: f for f in fields(cls) if f.init}
     for name in table:
         if name not in known:
-            raise unknown(f"{where}.{name}" if where else name, table[name], known)
+            raise unknown_setting(where, name, table[name], known)
     values = {name: convert(hints[name], value, f"{where}.{name}".lstrip(".")) for name, value in table.items()}
     for name, entry in known.items():
         if name not in values:

@@ -80,7 +80,8 @@ def checks() -> Iterator[tuple[bool, str, str]]:
     yield True, "device", f"{devices}, {torch.get_num_threads()} threads"
     free = shutil.disk_usage(Path.cwd()).free / 2**30
     yield free > 1, "disk", f"{free:.1f} GiB free here"
-    yield os.access(Path.cwd(), os.W_OK), "results", f"can {'' if os.access(Path.cwd(), os.W_OK) else 'not '}be written here"
+    writable = os.access(Path.cwd(), os.W_OK)
+    yield writable, "results", f"can {'' if writable else 'not '}be written here"
     from claasbench import models
 
     for name in models.names():

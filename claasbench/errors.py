@@ -16,10 +16,19 @@ class InfraError(Exception):
 
 def unknown(setting: str, value: object, allowed: Iterable[str]) -> ClaasbenchError:
     """Return the error for an unknown name: the setting, the value, the nearest name and what is allowed."""
+    return ClaasbenchError(f"{setting} = {value!r} is unknown: {_nearest(str(value), allowed)}")
+
+
+def unknown_setting(table: str, name: str, value: object, allowed: Iterable[str]) -> ClaasbenchError:
+    """Return the error for a setting that its table does not have."""
+    return ClaasbenchError(f"setting {table}.{name} = {value!r} is unknown: {_nearest(name, allowed)}")
+
+
+def _nearest(name: str, allowed: Iterable[str]) -> str:
     names = sorted(allowed)
-    near = get_close_matches(str(value), names, n=1)
+    near = get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return ClaasbenchError(f"{setting} = {value!r} is unknown: {hint}allowed: {', '.join(names) or 'nothing'}")
+    return f"{hint}allowed: {', '.join(names) or 'nothing'}"
 
 
 def invalid(setting: str, value: object, allowed: str) -> ClaasbenchError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import TracebackType
 
 from rich.console import Console
 from rich.status import Status
@@ -32,7 +31,7 @@ class Progress:
             self._status.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *ended: object) -> None:
         """Remove the live line."""
         if self._status:
             self._status.stop()
@@ -65,7 +64,8 @@ class Progress:
         if episode.score is not None:
             self._scored += 1
             self._score += episode.score
-        text = f"{phase} {episode.place.split}: episode {event.done}/{event.total}, {self._success()}{self._pace(event)}"
+        count = f"episode {event.done}/{event.total}"
+        text = f"{phase} {episode.place.split}: {count}, {self._success()}{self._pace(event)}"
         if self._status:
             self._status.update(text)
         elif time.monotonic() - self._shown > PLAIN_EVERY:

@@ -91,8 +91,8 @@ def play(table: Table, games: Sequence[Game], width: int) -> Iterator[Episode]:
                 yield ready.pop(head)
                 head += 1
     finally:
-        for game in active:
-            _leave(game)
+        for left in active:
+            _leave(left)
     while head in ready:
         yield ready.pop(head)
         head += 1

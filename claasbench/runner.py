@@ -194,9 +194,7 @@ class Runner:
             "resolved": self.resolved,
             **record.stream_row(self.stream),
             "live": record.live(own, split.name, split.train, self.scenario) if split else None,
-            "measures": equal["measures"]
-            if equal
-            else record.measured(own, self.measures, self.stream, self.scenario),
+            "measures": equal["measures"] if equal else record.measured(own, self.measures, self.stream, self.scenario),
             "updates": record.updates(folder / "updates.jsonl", row),
             "seconds": record.seconds(folder / "timing.jsonl", row),
         }

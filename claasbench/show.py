@@ -55,13 +55,15 @@ def transcript(folder: Path, row: str, task: str | None) -> str:
     place = folder / "splits" / row
     episodes = {episode["task"]: episode for episode in read_lines(place / "episodes.jsonl")}
     if not episodes:
-        raise ClaasbenchError(f"row {row!r} of {str(folder)!r} has no episodes here: it was copied, or only done.json is kept")
+        why = "it was copied, or only its done.json was kept"
+        raise ClaasbenchError(f"row {row!r} of {str(folder)!r} has no episodes: {why}")
     task = task or next(iter(episodes))
     if task not in episodes:
         raise unknown("--task", task, episodes)
     lines = [f"run {folder}   row {row}   task {task}   score {episodes[task]['score']}   {episodes[task]['status']}"]
     for turn in read_lines(place / "turns.jsonl"):
         if turn["task"] == task:
-            lines.append(f"\n[{turn['seat']} {turn['turn']}] sees:\n{turn['news']}\nanswers ({turn['finish']}):\n{turn['text']}")
+            lines.append(f"\n[{turn['seat']} {turn['turn']}] sees:\n{turn['news']}")
+            lines.append(f"answers ({turn['finish']}):\n{turn['text']}")
             lines.append(f"earns: reward {turn['reward']}, feedback {turn['feedback']!r}")
     return "\n".join(lines)

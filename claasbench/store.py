@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ from claasbench.types import canonical
 SCHEMA = 1
 UNCOMMITTED = {"config.json", "digest.txt", "env.json", "commit.json", "lock", "stop"}
 """Files that no commit covers: written once at the start, or about this process."""
+
+GLANCES = 10
+"""How often the lock is tried for: `claasbench status` holds it for an instant while it looks."""
 
 
 def line(row: Mapping[str, Any]) -> str:
@@ -177,9 +181,9 @@ def new(folder: Path, config: Mapping[str, Any], digest: str) -> Store:
     if used(folder):
         raise ClaasbenchError(f"folder {str(folder)!r} is used: go on with --resume, or start over with --clean")
     folder.mkdir(parents=True, exist_ok=True)
-    store = Store(folder, _lock=_take(folder))
-    replace_file(folder / "config.json", json.dumps(config, indent=1, sort_keys=True).encode() + b"\n")
-    replace_file(folder / "digest.txt", digest.encode() + b"\n")
+    with _locked(folder) as store:
+        replace_file(folder / "config.json", json.dumps(config, indent=1, sort_keys=True).encode() + b"\n")
+        replace_file(folder / "digest.txt", digest.encode() + b"\n")
     return store
 
 
@@ -195,12 +199,12 @@ def resume(folder: Path, config: Mapping[str, Any], digest: str, differing: Call
     if (folder / "digest.txt").read_text().strip() != digest:
         keys = differing(json.loads((folder / "config.json").read_text()), config)
         raise ClaasbenchError(f"--resume: {str(folder)!r} was started with other settings: {'; '.join(keys)}")
-    store = Store(folder, _lock=_take(folder))
-    if (folder / "commit.json").exists():
-        record = json.loads((folder / "commit.json").read_text())
-        store.cursor, store.commits, store.files = record["cursor"], record["commits"], record["files"]
-    store.repaired = _rewind(store)
-    (folder / "stop").unlink(missing_ok=True)
+    with _locked(folder) as store:
+        if (folder / "commit.json").exists():
+            record = json.loads((folder / "commit.json").read_text())
+            store.cursor, store.commits, store.files = record["cursor"], record["commits"], record["files"]
+        store.repaired = _rewind(store)
+        (folder / "stop").unlink(missing_ok=True)
     return store
 
 
@@ -227,17 +231,36 @@ def _rewind(store: Store) -> list[str]:
     return said
 
 
+@contextmanager
+def _locked(folder: Path) -> Iterator[Store]:
+    """Lend a store that holds the lock, and keep it held unless the start fails."""
+    store = Store(folder, _lock=_take(folder))
+    try:
+        yield store
+    except BaseException:
+        store.close()
+        raise
+
+
 def _take(folder: Path) -> int:
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    for _ in range(GLANCES):
+        if _flock(handle):
+            os.truncate(handle, 0)
+            os.write(handle, f"process {os.getpid()} on {os.uname().nodename}\n".encode())
+            return handle
+        time.sleep(0.02)
+    owner = os.read(handle, 200).decode(errors="replace").strip() or "another process"
+    os.close(handle)
+    raise ClaasbenchError(f"folder {str(folder)!r} is in use by {owner}")
+
+
+def _flock(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        owner = os.read(handle, 200).decode(errors="replace").strip() or "another process"
-        os.close(handle)
-        raise ClaasbenchError(f"folder {str(folder)!r} is in use by {owner}") from None
-    os.truncate(handle, 0)
-    os.write(handle, f"process {os.getpid()} on {os.uname().nodename}\n".encode())
-    return handle
+        return False
+    return True
 
 
 def holder(folder: Path) -> str:
@@ -246,9 +269,6 @@ def holder(folder: Path) -> str:
         return ""
     handle = os.open(folder / "lock", os.O_RDWR)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return os.read(handle, 200).decode(errors="replace").strip()
+        return "" if _flock(handle) else os.read(handle, 200).decode(errors="replace").strip()
     finally:
         os.close(handle)
-    return ""

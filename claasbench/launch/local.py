@@ -53,7 +53,7 @@ def _commands(file: Path, out: Path, flags: Sequence[str]) -> list[tuple[str, li
     for planned in study.runs(file):
         name = str(study.folder(planned.tables, planned.values))
         if name in commands:
-            raise ClaasbenchError(f"{str(file)!r}: two runs would share the folder {name!r}; name what differs in [axes]")
+            raise ClaasbenchError(f"{str(file)!r}: two runs share the folder {name!r}; name what differs in [axes]")
         sets = [word for key, value in planned.values.items() for word in ("--set", f"{key}={json.dumps(value)}")]
         program = [sys.executable, "-m", "claasbench.cli", "run", str(file)]
         commands[name] = [*program, *sets, *flags, "--resume", "--out", str(out / name)]

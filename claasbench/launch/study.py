@@ -45,7 +45,7 @@ def _groups(axes: Mapping[str, Any]) -> list[list[str]]:
     names = [name for name in axes if name != "zip"]
     for name in names:
         if not isinstance(axes[name], list) or not axes[name]:
-            raise invalid(f'axes."{name}"', axes[name], 'a list of values for a dotted setting, as in "trial.seed" = [0, 1]')
+            raise invalid(f'axes."{name}"', axes[name], 'a list of values, as in "trial.seed" = [0, 1]')
     for group in paired:
         for name in group:
             if name not in names:

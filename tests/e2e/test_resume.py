@@ -1,0 +1,160 @@
+"""A run killed anywhere and resumed leaves the bytes of one that was never killed."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from claasbench import config, store
+from claasbench.launch._parts import assemble
+from claasbench.runner import Runner
+from toys import fingerprint, password, play, tables
+
+
+class Killed(BaseException):
+    """The process ends here, in the middle of whatever it was writing."""
+
+
+def kill_at(monkeypatch, number):
+    """Make the `number`-th write of the store stop half way."""
+    left = [number]
+    append, write, replace, commit = store.Store.append, store.Store.write, store.replace_file, store.Store.commit
+
+    def last():
+        left[0] -= 1
+        return left[0] < 0
+
+    def half_append(self, name, lines):
+        lines = list(lines)
+        if last():
+            append(self, name, lines[: len(lines) // 2])
+            with (self.folder / name).open("ab") as file:
+                file.write(b'{"torn":')
+            raise Killed
+        append(self, name, lines)
+
+    def half_write(self, name, data):
+        if last():
+            write(self, name, data[: len(data) // 2])
+            raise Killed
+        write(self, name, data)
+
+    def before_replace(path, data):
+        if last():
+            path.with_name(path.name + ".tmp").write_bytes(data[: len(data) // 2])
+            raise Killed
+        replace(path, data)
+
+    def around_commit(self, cursor, save):
+        if last():
+            raise Killed
+        commit(self, cursor, save)
+        if last():
+            raise Killed
+
+    monkeypatch.setattr(store.Store, "append", half_append)
+    monkeypatch.setattr(store.Store, "write", half_write)
+    monkeypatch.setattr(store, "replace_file", before_replace)
+    monkeypatch.setattr(store.Store, "commit", around_commit)
+
+
+@pytest.mark.parametrize("learner", ["scripted", "icl"])
+@pytest.mark.parametrize("every", [1, 3])
+def test_killed_at_every_write(learner, every, tmp_path):
+    made = tables(password(tmp_path), learner, stream__batch=3, checkpoint__every=every)
+    made["scenario"] |= {"tasks_per_split": 6, "measured_per_split": 2}
+    play(made, tmp_path / "whole")
+    whole = fingerprint(tmp_path / "whole")
+    number, killed = 0, True
+    while killed:
+        folder = tmp_path / f"k{number}"
+        with pytest.MonkeyPatch.context() as patch:
+            kill_at(patch, number)
+            try:
+                play(made, folder)
+                killed = False
+            except Killed:
+                pass
+        play(made, folder, resume=True)
+        assert fingerprint(folder) == whole, f"killed at write {number}"
+        number += 7 if every == 3 else 1
+    assert number > 70
+
+
+def test_a_stop_between_units_is_taken_up(tmp_path):
+    made = tables(password(tmp_path), "icl", stream__batch=3, checkpoint__every=2)
+    play(made, tmp_path / "whole")
+    parts = assemble(made)
+    written = {**parts.config.tables(), "resolved": parts.resolved}
+    digest = config.digest(parts.config.tables(), parts.resolved)
+    for _ in range(40):
+        parts = assemble(made)
+        held = store.resume(tmp_path / "run", written, digest, config.differing)
+        runner = Runner(parts.config, parts.resolved, parts.scenario, parts.learner, parts.seats, held)
+        last = ""
+        for event in runner.events():
+            runner.stop = event.kind == "episode"  # asked for in the middle of every unit
+            last = event.kind
+        held.close()
+        if last == "end":
+            break
+        assert last == "stop"
+    # a stop commits before the usual unit, so only the number of commits may differ
+    whole, stopped = fingerprint(tmp_path / "whole"), fingerprint(tmp_path / "run")
+    strip = {name: value for name, value in whole.items() if name.startswith(("splits", "updates"))}
+    assert strip == {name: value for name, value in stopped.items() if name.startswith(("splits", "updates"))}
+
+
+def run_command(folder, *words):
+    return [sys.executable, "-m", "claasbench.cli", "run", *words, "--out", str(folder), "--resume", "--quiet"]
+
+
+def chain_of_kills(words, tmp_path, kills, longest):
+    """Kill a run `kills` times after it took its lock, resume each time, and compare with an uninterrupted run."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run(run_command(tmp_path / "whole", *words), check=True, capture_output=True, env=environment)
+    chance = random.Random(0)
+    done = 0
+    while done < kills:
+        process = subprocess.Popen(
+            run_command(tmp_path / "run", *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        )
+        with process:
+            while process.poll() is None and not store.holder(tmp_path / "run"):
+                time.sleep(0.01)
+            time.sleep(chance.uniform(0, longest))
+            process.send_signal(signal.SIGKILL)
+        if process.returncode == 0:  # it was done before the kill
+            break
+        done += 1
+    subprocess.run(run_command(tmp_path / "run", *words), check=True, capture_output=True, env=environment)
+    assert fingerprint(tmp_path / "run") == fingerprint(tmp_path / "whole")
+    return done
+
+
+def test_killed_processes_leave_the_same_bytes(tmp_path):
+    words = ["frozen-lake", "--method", "scripted", "--model", "scripted:oracle"]
+    words += ["--set", "stream.batch=1", "--set", "scenario.tasks_per_split=8", "--set", "scenario.measured_per_split=8"]
+    assert chain_of_kills(words, tmp_path, 5, 0.4) >= 2
+
+
+@pytest.mark.slow
+def test_25_kills_in_one_chain_scripted(tmp_path):
+    words = ["frozen-lake", "--method", "icl", "--model", "scripted:random", "--set", "stream.batch=1"]
+    assert chain_of_kills(words, tmp_path, 25, 0.4) == 25
+
+
+@pytest.mark.slow
+def test_25_kills_in_one_chain_hf(tmp_path):
+    from tiny import tiny_model
+
+    model = tiny_model(tmp_path / "model", seed=0, context=4096)
+    words = ["frozen-lake", "--method", "icl", "--model", str(model), "--set", "stream.batch=2"]
+    words += ["--set", "scenario.tasks_per_split=6", "--set", "scenario.measured_per_split=2"]
+    words += ["--set", "sampling.train.max_tokens=6", "--set", "sampling.measure.max_tokens=6"]
+    words += ["--set", "learner.memory_tokens=300"]
+    assert chain_of_kills(words, tmp_path, 25, 0.6) == 25
