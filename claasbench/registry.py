@@ -27,7 +27,7 @@ def names(kind: str) -> list[str]:
 def find(kind: str, name: str) -> type[Any]:
     """Return the class of plug-in `name`; an unknown name is refused with the nearest one."""
     if name.endswith(".py"):
-        return _only(kind, _from_file(kind, Path(name)))
+        return _only(kind, _from_file(kind, name))
     module = name.replace("-", "_").replace("+", "p")
     if module in _files(kind).values():
         return _only(kind, importlib.import_module(f"claasbench.{kind}.{module}"))
@@ -53,12 +53,13 @@ def _points(kind: str) -> Iterator[EntryPoint]:
     yield from entry_points(group=f"claasbench.{kind}")
 
 
-def _from_file(kind: str, path: Path) -> ModuleType:
+def _from_file(kind: str, name: str) -> ModuleType:
+    path = Path(name)
     if not path.is_file():
-        raise ClaasbenchError(f"{SETTINGS[kind]} = {str(path)!r}: that file does not exist")
+        raise ClaasbenchError(f"{SETTINGS[kind]} = {name!r}: that file does not exist")
     spec = importlib.util.spec_from_file_location(f"claasbench_plugin_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ClaasbenchError(f"{SETTINGS[kind]} = {str(path)!r}: that file is no Python module")
+        raise ClaasbenchError(f"{SETTINGS[kind]} = {name!r}: that file is no Python module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module  # dataclasses look their module up there
     spec.loader.exec_module(module)

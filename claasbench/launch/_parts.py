@@ -11,6 +11,7 @@ from claasbench.config import RunConfig, Table
 from claasbench.errors import ClaasbenchError, invalid, unknown
 from claasbench.learners.base import Learner
 from claasbench.policies.base import Policy
+from claasbench.runner import chosen
 from claasbench.scenarios.base import Scenario
 from claasbench.types import LEARNER, Sampling, Stream, content_hash
 
@@ -58,6 +59,7 @@ def assemble(raw: Mapping[str, Any]) -> Parts:
     )
     _check(made)
     stream = scenario.stream(made.trial.order)  # what is wrong with it shows before a model is loaded
+    chosen(stream, made.measure.names)
     seats = {seat: policy(**_settings(table)) for seat, (table, policy) in checked.items()}
     for seat in scenario.seats:
         seats.setdefault(seat, seats[LEARNER].at("base"))

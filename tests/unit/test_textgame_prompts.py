@@ -87,7 +87,7 @@ def test_the_log_grows_and_news_is_what_is_new():
     assert [prompt.reward for prompt in seen] == [None, 0.0, 0.0]
     assert seen[0].feedback is None
     assert seen[1].feedback.startswith("You attempted an invalid move. Reason: You tried to move left")
-    for before, after in zip(seen, seen[1:], strict=False):
+    for before, after in itertools.pairwise(seen):
         log = text(before).removesuffix("\n\nWhich move do you make next?")
         assert text(after).startswith(log + "\n[Player] ")
         assert f"\n{after.news}\n\nWhich move" in text(after)

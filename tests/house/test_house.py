@@ -1,0 +1,194 @@
+"""The rules of the house, counted: who imports whom, what the help costs, sizes, docstrings, and the README's tree."""
+
+import ast
+import re
+import subprocess
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from claasbench.launch import study
+from claasbench.launch._parts import assemble
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "claasbench"
+SOURCES = sorted(path for path in PACKAGE.rglob("*.py"))
+
+LEAVES = {"types", "errors", "draws", "prompts"}
+BASES = {"scenarios.base", "learners.base", "policies.base"}
+MAY_IMPORT = {
+    "types": set(),
+    "errors": set(),
+    "draws": {"errors"},
+    "prompts": {"errors"},
+    "registry": {"errors"},
+    "models*": {"errors", "models*"},
+    "config": {"errors", "types"},
+    "metrics": {"types"},
+    "stats": {"types", "metrics"},
+    "store": {"types", "errors"},
+    "rollout": {"policies.base", "scenarios.base"},
+    "record": {"store", "metrics", "rollout", "scenarios.base"},
+    "runner": {"record", "rollout", "store", "config", *BASES},
+    "scenarios.base": set(),
+    "scenarios.*": {"scenarios.base", "scenarios._*"},
+    "policies.base": {"models"},
+    "policies.*": {"models*", "policies.base", "policies._*"},
+    "learners.base": {"policies.base"},
+    "learners.*": {"learners.base", "policies.base", "learners._*"},
+    "report*": {"metrics", "stats", "store", "report*"},
+    "environment": {"store", "models", "registry", "policies.scripted", "rollout"},
+    "progress": {"rollout"},
+    "show": {"registry", "store"},
+    "scaffold": set(),
+    "launch*": {"*"},
+    "cli": {"*"},
+}
+HEAVY = {"torch", "transformers", "vllm", "textarena", "pandas", "matplotlib", "pydantic", "numpy", "scipy"}
+TORCH = ("training/*", "models/*", "policies/hf.py", "policies/_*.py", "environment.py")
+
+
+def module(path):
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__") or "__init__"
+
+
+def imported(path):
+    """Return the dotted names below claasbench that a file imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "claasbench":
+            inside = node.module.removeprefix("claasbench").lstrip(".")
+            for alias in node.names:
+                name = f"{inside}.{alias.name}".lstrip(".")
+                target = PACKAGE / name.replace(".", "/")
+                found.add(name if target.with_suffix(".py").exists() or target.is_dir() else inside)
+        elif isinstance(node, ast.Import):
+            found |= {alias.name.removeprefix("claasbench.") for alias in node.names if alias.name.startswith("claasbench")}
+    return {name for name in found if name}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module)
+def test_imports_follow_the_table(path):
+    own = module(path)
+    if own in ("__init__", "scenarios", "learners", "policies"):
+        return
+    rule = MAY_IMPORT.get(own) or next((MAY_IMPORT[key] for key in MAY_IMPORT if "*" in key and fnmatch(own, key)), None)
+    if own in MAY_IMPORT:
+        rule = MAY_IMPORT[own]
+    assert rule is not None, f"{own} has no line in the import table"
+    everyone = set() if own in ("types", "errors", "draws", "prompts") else LEAVES
+    for name in imported(path) - everyone:
+        assert any(fnmatch(name, allowed) for allowed in rule), f"{own} may not import {name}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module)
+def test_torch_stays_in_its_rooms(path):
+    text = path.read_text()
+    name = path.relative_to(PACKAGE).as_posix()
+    if re.search(r"^\s*(import|from) torch", text, re.M):
+        assert any(fnmatch(name, room) for room in TORCH)
+
+
+def test_help_is_light():
+    code = (
+        "import sys; sys.argv = ['claasbench', '--help']\n"
+        "from claasbench import cli\n"
+        "try: cli.main()\nexcept SystemExit: pass\n"
+        f"print('HEAVY', sorted({HEAVY!r} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "HEAVY []" in found.stdout
+
+
+def functions(tree):
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def body_lines(node):
+    body = node.body
+    has_docstring = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+    body = body[1:] if has_docstring and len(body) > 1 else body
+    return body[-1].end_lineno - body[0].lineno + 1
+
+
+BLOCKS = (ast.If, ast.For, ast.While, ast.Try, ast.With)
+
+
+def depth(node, level=0):
+    deepest = level
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        chained = isinstance(node, ast.If) and isinstance(child, ast.If) and node.orelse == [child]  # elif
+        deepest = max(deepest, depth(child, level + (isinstance(child, BLOCKS) and not chained)))
+    return deepest
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.name != "cli.py"], ids=module)
+def test_sizes(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 300
+    for node in functions(ast.parse(text)):
+        arguments = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+        counted = [argument for argument in arguments if argument.arg not in ("self", "cls")]
+        assert body_lines(node) <= 50, f"{node.name} is {body_lines(node)} lines long"
+        assert len(counted) <= 6, f"{node.name} has {len(counted)} parameters"
+        assert depth(node) <= 3, f"{node.name} nests {depth(node)} deep"
+
+
+def public(tree):
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+            yield node
+            if isinstance(node, ast.ClassDef):
+                yield from (n for n in node.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module)
+def test_public_names_say_what_they_are(path):
+    tree = ast.parse(path.read_text())
+    assert ast.get_docstring(tree), "the module has no docstring"
+    for node in public(tree):
+        assert ast.get_docstring(node), f"{node.name} has no docstring"
+
+
+def test_methods_begin_with_their_departures():
+    for path in (PACKAGE / "learners").glob("*.py"):
+        if not path.name.startswith(("_", "base")):
+            assert "Departures:" in ast.get_docstring(ast.parse(path.read_text())), path.name
+
+
+def test_the_readme_tree_is_the_disk():
+    text = (ROOT / "README.md").read_text()
+    tree = re.search(r"```text\n(claasbench/\n.*?)```", text, re.S).group(1)
+    named, stack = set(), []
+    for line in tree.splitlines()[1:]:
+        indent, name = re.match(r"( *)(\S+)", line).groups()
+        stack = [*stack[: len(indent) // 2 - 1], name.rstrip("/")]
+        if name.endswith(".py"):
+            named.add("/".join(stack))
+    files = {p.relative_to(PACKAGE).as_posix() for p in SOURCES if p.name != "__init__.py" or p.stat().st_size > 200}
+    assert named == files
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "experiments").rglob("*.toml")), ids=lambda path: path.stem)
+def test_every_study_file_assembles(path):
+    for planned in study.runs(path):
+        tables = planned.tables | {"policy": {"model": "scripted:random"}}
+        assemble(tables)
+
+
+def test_docs_are_few_and_short():
+    pages = list((ROOT / "docs").glob("*.md"))
+    assert 0 < len(pages) <= 10
+
+
+def test_the_top_level_is_fixed():
+    allowed = {"pyproject.toml", "README.md", "CITATION.cff", "LICENSE", "CONTRIBUTING.md", "constraints.txt"}
+    allowed |= {"claasbench", "experiments", "results", "tests", "benchmarks", "docs"}
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if tracked.returncode == 0:
+        top = {name.split("/")[0] for name in tracked.stdout.splitlines()}
+        assert {name for name in top if not name.startswith(".")} <= allowed
