@@ -139,7 +139,7 @@ def _item(experience: Experience) -> _Item:
 
 def _render(items: Sequence[_Item]) -> str:
     numbered = [prompts.fill("memory_entry", number=str(n), item=item.text) for n, item in enumerate(items, 1)]
-    return prompts.fill("memory", items="\n".join(numbered)) + "\n"
+    return prompts.fill("memory", items="\n".join(numbered))
 
 
 def _most_similar(kept: Sequence[_Item], first: str) -> list[_Item]:
