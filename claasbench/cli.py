@@ -23,6 +23,7 @@ DONE, FAILED, INPUT, INTERRUPTED = 0, 1, 2, 130
 app = typer.Typer(
     help="Continual learning of language-model agents: one stream, one matrix, one report.",
     no_args_is_help=True,
+    rich_markup_mode=None,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -66,7 +67,7 @@ def run(
     device: Annotated[str | None, typer.Option("--device", help="auto, cpu, cuda, ...")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
-    """Play a stream once with one method and measure every checkpoint on every split."""
+    """Play one stream with one method and measure every checkpoint."""
     from claasbench.launch._parts import assemble
 
     if resume and clean:
@@ -215,7 +216,7 @@ def sweep(
     launcher: Annotated[str, typer.Option("--launcher", help="local.")] = "local",
     offline: Annotated[bool, typer.Option("--offline", help="Make no network call.")] = False,
 ) -> None:
-    """Run every run of a study file; runs that are done are left alone, unfinished ones go on."""
+    """Play every run of a study file; done ones are left alone."""
     from claasbench.launch import local
 
     if launcher != "local":
@@ -311,7 +312,7 @@ def show(
 
 @app.command()
 def doctor() -> None:
-    """Check this machine: packages, devices, caches, and whether a real game plays."""
+    """Check this machine: packages, devices, models, one real game."""
     from claasbench import environment
 
     ok = True
