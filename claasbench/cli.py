@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +18,7 @@ from claasbench.errors import ClaasbenchError, invalid, unknown
 if TYPE_CHECKING:
     from claasbench.config import Table
     from claasbench.launch._parts import Parts
+    from claasbench.runner import Runner
 
 DEFAULT_MODEL = "smollm2"
 DONE, FAILED, INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -77,11 +80,10 @@ def run(
     tables, folder = _tables(what, flags, set_ or [])
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # read by the hub's client when it is imported
-        tables.setdefault("policy", {})["offline"] = True
     folder = out_ or folder
     if not dry_run:
         _check_folder(folder, resume=resume, clean=clean)
-    parts = assemble(tables)
+    parts = assemble(tables, offline)
     if dry_run:
         _plan(parts, folder)
         return
@@ -139,9 +141,8 @@ def _run(parts: Parts, folder: Path, *, resume: bool, clean: bool, quiet: bool) 
             return DONE
         environment.note(folder, sys.argv)
         runner = Runner(parts.config, parts.resolved, parts.scenario, parts.learner, parts.seats, held)
-        _stop_on_interrupt(runner)
         ended = "stop"
-        with Progress(err, quiet) as progress:
+        with _stop_on_interrupt(runner), Progress(err, quiet) as progress:
             for event in runner.events():
                 progress.show(event)
                 ended = event.kind
@@ -167,7 +168,8 @@ def _again(folder: Path) -> str:
     return shlex.join(["claasbench", *words, "--resume"])
 
 
-def _stop_on_interrupt(runner: Any) -> None:  # noqa: ANN401 (anything with a stop flag)
+@contextmanager
+def _stop_on_interrupt(runner: Runner) -> Iterator[None]:
     """The first Ctrl-C asks for a stop between two units, the second stops at once."""
 
     def handle(number: int, frame: object) -> None:
@@ -176,8 +178,12 @@ def _stop_on_interrupt(runner: Any) -> None:  # noqa: ANN401 (anything with a st
         runner.stop = True
         say("stopping after this unit (once more: stop at once)")
 
-    signal.signal(signal.SIGINT, handle)
-    signal.signal(signal.SIGTERM, handle)
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 def _plan(parts: Parts, folder: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from claasbench import __version__, prompts
+from claasbench.errors import ClaasbenchError
 from claasbench.store import replace_file
 
 PACKAGES = ("torch", "transformers", "textarena", "numpy", "scipy", "matplotlib", "gguf", "typer", "rich")
@@ -85,8 +86,11 @@ def checks() -> Iterator[tuple[bool, str, str]]:
     from claasbench import models
 
     for name in models.names():
-        place = models.place(name)
-        yield True, f"model {name}", str(place) if place else f"not here yet: claasbench fetch {name}"
+        try:
+            place = str(models.fetch(name, offline=True))
+        except ClaasbenchError:
+            place = f"not here yet: claasbench fetch {name}"
+        yield True, f"model {name}", place
     yield _game()
 
 

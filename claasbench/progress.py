@@ -49,9 +49,10 @@ class Progress:
         elif event.kind == "resume":
             self._say(f"resuming at {event.where}" + (f" ({event.note})" if event.note else ""))
         elif event.kind == "copy":
+            self._begin()
             self._say(f"{event.where}: the learner is as it was at {event.note}; that row's results are copied")
         elif event.kind == "row":
-            self._say(f"{event.where}: measured and committed ({self._success()})")
+            self._say(f"{event.where}: committed" + (f", measured {self._success()}" if self._scored else ""))
 
     def _episode(self, event: Event) -> None:
         episode = event.episode

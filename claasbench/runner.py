@@ -134,7 +134,7 @@ class Runner:
         for episode in play(rules, games, width):
             self.store.append(f"{folder}/episodes.jsonl", [record.episode_row(episode)])
             self.store.append(f"{folder}/turns.jsonl", record.turn_rows(episode))
-            self._clock(table, start)
+            self._clock("play" if table == "train" else table, start)
             yield episode
             start = time.perf_counter()
 

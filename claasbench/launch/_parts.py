@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from claasbench import config, models, prompts, registry
@@ -30,8 +30,11 @@ class Parts:
     seats: dict[str, Policy]
 
 
-def assemble(raw: Mapping[str, Any]) -> Parts:
-    """Return the actors that `raw` tables name; whatever is unknown or out of range is refused in one line."""
+def assemble(raw: Mapping[str, Any], offline: bool = False) -> Parts:
+    """Return the actors that `raw` tables name; whatever is unknown or out of range is refused in one line.
+
+    `offline` says how models are loaded, not which: it is handed to the policies and kept out of the configuration.
+    """
     for name, value in raw.items():
         if name not in TABLES:
             raise unknown("table", name, TABLES)
@@ -60,7 +63,7 @@ def assemble(raw: Mapping[str, Any]) -> Parts:
     _check(made)
     stream = scenario.stream(made.trial.order)  # what is wrong with it shows before a model is loaded
     chosen(stream, made.measure.names)
-    seats = {seat: policy(**_settings(table)) for seat, (table, policy) in checked.items()}
+    seats = {seat: _policy(table, policy, offline) for seat, (table, policy) in checked.items()}
     for seat in scenario.seats:
         seats.setdefault(seat, seats[LEARNER].at("base"))
     if missing := learner.needs - seats[LEARNER].offers:
@@ -92,7 +95,16 @@ def _policy_table(table: Mapping[str, Any], where: str) -> tuple[Table, type[Any
     engine = table.get("engine", prefix if colon and prefix in registry.names("policies") else "hf")
     found = registry.find("policies", engine)
     own = {key: value for key, value in table.items() if key != "engine"}
-    return {"engine": engine, **config.complete(found, own, where)}, found
+    if "offline" in own:
+        raise invalid(f"{where}.offline", own["offline"], "the flag --offline, as it changes no result")
+    complete = config.complete(found, own, where)
+    return {"engine": engine, **{key: value for key, value in complete.items() if key != "offline"}}, found
+
+
+def _policy(table: Table, cls: type[Any], offline: bool) -> Policy:
+    more = {"offline": offline} if any(entry.name == "offline" for entry in fields(cls)) else {}
+    made: Policy = cls(**_settings(table), **more)
+    return made
 
 
 def _settings(table: Table) -> Table:

@@ -158,3 +158,32 @@ def test_25_kills_in_one_chain_hf(tmp_path):
     words += ["--set", "sampling.train.max_tokens=6", "--set", "sampling.measure.max_tokens=6"]
     words += ["--set", "learner.memory_tokens=300"]
     assert chain_of_kills(words, tmp_path, 25, 0.6) == 25
+
+
+def test_ctrl_c_stops_between_units_and_says_how_to_go_on(tmp_path):
+    words = ["frozen-lake", "--method", "icl", "--model", "scripted:random", "--set", "stream.batch=2"]
+    command = [sys.executable, "-m", "claasbench.cli", "run", *words, "--out", str(tmp_path / "run")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None and not (tmp_path / "run/splits/00-4x4/turns.jsonl").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate()[1]
+    assert process.returncode == 130
+    assert "stopping after this unit" in said
+    assert f"Go on with: claasbench run {' '.join(words)} --out {tmp_path / 'run'} --resume" in said
+    assert store.holder(tmp_path / "run") == ""
+    subprocess.run(run_command(tmp_path / "run", *words), check=True, capture_output=True)
+    subprocess.run(run_command(tmp_path / "whole", *words), check=True, capture_output=True)
+    assert fingerprint(tmp_path / "run") == fingerprint(tmp_path / "whole")
+
+
+def test_stop_reaches_a_running_run(tmp_path):
+    words = ["frozen-lake", "--method", "icl", "--model", "scripted:random", "--set", "stream.batch=1"]
+    with subprocess.Popen(run_command(tmp_path / "run", *words), stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None and not (tmp_path / "run/splits/00-4x4/turns.jsonl").exists():
+            time.sleep(0.01)
+        asked = subprocess.run([sys.executable, "-m", "claasbench.cli", "stop", str(tmp_path)], capture_output=True, text=True)
+        said = process.communicate()[1]
+    assert "asked 1 running runs" in asked.stderr
+    assert (process.returncode, "Go on with" in said) == (130, True)
+    assert not (tmp_path / "run/stop").exists()
