@@ -57,7 +57,8 @@ class Progress:
     def _episode(self, event: Event) -> None:
         episode = event.episode
         assert episode is not None
-        phase = f"{event.where.split()[0]} {'measure' if episode.place.measure else 'train'} {episode.place.variant}"
+        doing = f"measure {episode.place.variant}" if episode.place.measure else "train"
+        phase = f"{event.where.split()[0]} {doing}"
         if phase != self._phase:
             self._begin()
             self._phase, self._first = phase, event.done - 1

@@ -18,8 +18,14 @@ from claasbench.errors import ClaasbenchError, Halted
 from claasbench.types import canonical
 
 SCHEMA = 1
-UNCOMMITTED = {"config.json", "digest.txt", "env.json", "commit.json", "lock", "stop"}
+UNCOMMITTED = ("config.json", "digest.txt", "env.json", "commit.json", "lock", "stop")
 """Files that no commit covers: written once at the start, or about this process."""
+
+COMMITTED = ("updates.jsonl", "timing.jsonl", "splits/", "live/")
+"""Files and folders that a commit covers; whatever else lies in a run folder is not ours and is never touched."""
+
+REPORT = "report"
+"""The folder that `claasbench report` writes; derived, so --clean may take it."""
 
 GLANCES = 10
 """How often the lock is tried for: `claasbench status` holds it for an instant while it looks."""
@@ -167,13 +173,16 @@ def clean(folder: Path) -> None:
     if used(folder):
         if not (folder / "digest.txt").exists():
             raise ClaasbenchError(f"--clean: {str(folder)!r} holds no run of claasbench; remove it yourself")
-        lock = _take(folder)
-        for entry in folder.iterdir():
-            if entry.is_dir():
-                shutil.rmtree(entry)
-            elif entry.name != "lock":
-                entry.unlink()
-        os.close(lock)
+        ours = {*UNCOMMITTED, *(name.rstrip("/") for name in COMMITTED), REPORT}
+        if foreign := sorted(entry.name for entry in folder.iterdir() if entry.name not in ours):
+            raise ClaasbenchError(f"--clean: {foreign[0]!r} in {str(folder)!r} is not of this run; move it away first")
+        with _locked(folder) as held:
+            for entry in folder.iterdir():
+                if entry.is_dir():
+                    shutil.rmtree(entry)
+                elif entry.name != "lock":
+                    entry.unlink()
+            held.close()
 
 
 def new(folder: Path, config: Mapping[str, Any], digest: str) -> Store:
@@ -213,7 +222,7 @@ def _rewind(store: Store) -> list[str]:
     said = []
     for path in sorted(p for p in store.folder.rglob("*") if p.is_file()):
         name = path.relative_to(store.folder).as_posix()
-        if name in UNCOMMITTED or path.is_relative_to(store.live):
+        if not name.startswith(COMMITTED) or path.is_relative_to(store.live):
             continue
         if name not in store.files:
             path.unlink()
@@ -226,7 +235,8 @@ def _rewind(store: Store) -> list[str]:
         if not path.exists() or path.stat().st_size != length:
             raise ClaasbenchError(f"{str(path)!r} is shorter than its last commit says: the run folder was damaged")
     for folder in sorted((p for p in store.folder.rglob("*") if p.is_dir()), reverse=True):
-        if not any(folder.iterdir()) and folder != store.live:
+        ours = f"{folder.relative_to(store.folder).as_posix()}/".startswith(COMMITTED)
+        if ours and not any(folder.iterdir()) and not folder.is_relative_to(store.live):
             folder.rmdir()
     return said
 

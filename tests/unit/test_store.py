@@ -15,7 +15,7 @@ def save(folder):
 
 def begun(folder):
     held = store.new(folder, {"a": {"b": 1}}, "d1")
-    held.append("log.jsonl", [{"n": 1}])
+    held.append("updates.jsonl", [{"n": 1}])
     held.commit({"row": 0, "phase": "train", "batch": 0}, save)
     return held
 
@@ -26,16 +26,16 @@ def again(folder, config=None, digest="d1"):
 
 def test_resume_cuts_what_was_not_committed_and_says_so(tmp_path):
     held = begun(tmp_path)
-    held.append("log.jsonl", [{"n": 2}])
-    with (tmp_path / "log.jsonl").open("a") as file:
+    held.append("updates.jsonl", [{"n": 2}])
+    with (tmp_path / "updates.jsonl").open("a") as file:
         file.write('{"n": 3')  # a torn last line
     held.write("splits/init/done.json", b"{}")
     held.close()
     held = again(tmp_path)
-    assert (tmp_path / "log.jsonl").read_text() == '{"n":1}\n'
+    assert (tmp_path / "updates.jsonl").read_text() == '{"n":1}\n'
     assert not (tmp_path / "splits").exists()
     assert held.repaired == [
-        "cut 15 uncommitted bytes off log.jsonl",
+        "cut 15 uncommitted bytes off updates.jsonl",
         "removed splits/init/done.json, which was not committed",
     ]
     assert (held.live / "learner" / "state").read_text() == "x"
@@ -44,8 +44,8 @@ def test_resume_cuts_what_was_not_committed_and_says_so(tmp_path):
 
 def test_a_file_shorter_than_its_commit_is_damage(tmp_path):
     begun(tmp_path).close()
-    (tmp_path / "log.jsonl").write_text("")
-    with pytest.raises(ClaasbenchError, match=r"log\.jsonl.*damaged"):
+    (tmp_path / "updates.jsonl").write_text("")
+    with pytest.raises(ClaasbenchError, match=r"updates\.jsonl.*damaged"):
         again(tmp_path)
 
 
@@ -63,10 +63,25 @@ def test_a_used_folder_is_refused_and_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_clean_removes_a_run(tmp_path):
+def test_clean_removes_a_run_and_nothing_else(tmp_path):
     begun(tmp_path).close()
+    (tmp_path / "mine.txt").write_text("keep")
+    with pytest.raises(ClaasbenchError, match=r"mine\.txt"):
+        store.clean(tmp_path)
+    assert (tmp_path / "digest.txt").exists()
+    (tmp_path / "mine.txt").unlink()
     store.clean(tmp_path)
     assert not store.used(tmp_path)
+
+
+def test_resume_touches_no_file_of_the_user(tmp_path):
+    begun(tmp_path).close()
+    (tmp_path / "mine.txt").write_text("keep")
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report/report.md").write_text("keep")
+    again(tmp_path).close()
+    assert (tmp_path / "mine.txt").exists()
+    assert (tmp_path / "report/report.md").exists()
 
 
 @pytest.mark.parametrize("left", [[], ["config.json"], ["config.json.tmp"], ["config.json", "digest.txt.tmp"]])
@@ -94,12 +109,12 @@ def test_one_process_at_a_time(tmp_path):
 
 def test_a_full_disk_stops_in_one_line_and_the_commit_stands(tmp_path):
     held = begun(tmp_path)
-    (tmp_path / "more.jsonl").symlink_to("/dev/full")
-    with pytest.raises(Halted, match=r"no room to write .*more\.jsonl.*--resume"):
-        held.append("more.jsonl", [{"n": 2}])
+    (tmp_path / "timing.jsonl").symlink_to("/dev/full")
+    with pytest.raises(Halted, match=r"no room to write .*timing\.jsonl.*--resume"):
+        held.append("timing.jsonl", [{"n": 2}])
     assert Halted.code == 1
     held.close()
-    (tmp_path / "more.jsonl").unlink()
+    (tmp_path / "timing.jsonl").unlink()
     held = again(tmp_path)
     assert held.cursor == {"row": 0, "phase": "train", "batch": 0}
     held.close()
