@@ -76,8 +76,8 @@ class _Game:
 
     def prompt(self, news: str, reward: float | None, feedback: str | None) -> Prompt:
         """Return the next question, with the whole log in it."""
-        opening = self.texts.opening(self.data["room"])
-        message = Message("user", opening + self.texts.rest(self.log))
+        opening, rest = self.texts.halves(self.data["room"], self.log)
+        message = Message("user", opening + rest)
         return Prompt((message,), Slot(0, len(opening)), news, self._view(), reward=reward, feedback=feedback)
 
     def answer(self, text: str) -> list[Line]:

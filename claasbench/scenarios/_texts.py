@@ -48,14 +48,14 @@ class Texts:
         """Return text `name` with its $slots filled."""
         return Template(self.by_name[name]).substitute(slots)
 
-    def opening(self, room: str) -> str:
-        """Return the prompt up to where context goes; a room without a name is not mentioned."""
-        sentence = f" {self.fill('room', room=room)}" if room else ""
-        return Template(self.by_name["prompt"].split("$context")[0]).substitute(room=sentence)
+    def halves(self, room: str, log: str) -> tuple[str, str]:
+        """Return the prompt up to where context goes and from there on; a room without a name is not mentioned.
 
-    def rest(self, log: str) -> str:
-        """Return the prompt from where context goes, around the whole log."""
-        return Template(self.by_name["prompt"].split("$context")[1]).substitute(log=log)
+        Ours names the room after the context, so that what all rooms share (the context) is computed once.
+        """
+        slots = {"room": f"{self.fill('room', room=room)} " if room else "", "log": log}
+        opening, rest = (Template(half).substitute(slots) for half in self.by_name["prompt"].split("$context"))
+        return opening, rest
 
 
 def load(oel: bool, path: str) -> Texts:

@@ -35,8 +35,8 @@ def test_resume_cuts_what_was_not_committed_and_says_so(tmp_path):
     assert (tmp_path / "updates.jsonl").read_text() == '{"n":1}\n'
     assert not (tmp_path / "splits").exists()
     assert held.repaired == [
-        "cut 15 uncommitted bytes off updates.jsonl",
         "removed splits/init/done.json, which was not committed",
+        "cut 15 uncommitted bytes off updates.jsonl",
     ]
     assert (held.live / "learner" / "state").read_text() == "x"
     held.close()

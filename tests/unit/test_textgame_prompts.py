@@ -64,9 +64,9 @@ def test_only_named_rooms_are_named(game):
     assert len({room.name for room in kinds}) == len(kinds)
     for index, room in enumerate(kinds):
         ((shift,), _), ((drift,), _) = (played(game(p), first(game(p), index), []) for p in ("shift", "drift"))
-        assert f" You stand at {room.name}.\n" in text(shift)
+        assert f"\nYou stand at {room.name}. The letter P" in text(shift)
         assert shift.news.startswith(f"You stand at {room.name}.\n[GAME] Current Board:")
-        assert text(drift) == text(shift).replace(f" You stand at {room.name}.", "")
+        assert text(drift) == text(shift).replace(f"You stand at {room.name}. ", "")
         assert drift.news.startswith("[GAME] Current Board:")
 
 
@@ -201,11 +201,11 @@ def test_calls_run_out(game, protocol):
 
 def test_a_users_file_replaces_texts_and_changes_the_hash(tmp_path):
     file = tmp_path / "mine.toml"
-    file.write_text('prompt = "Play.$room\\n$context\\n$log\\nWhat now?"\nlost = "Gone: $reason"\n', encoding="utf-8")
+    file.write_text('prompt = "Play. $room\\n$context\\n$log\\nWhat now?"\nlost = "Gone: $reason"\n', encoding="utf-8")
     scenario = FrozenLake(prompts=str(file))
     ((prompt,), _) = played(scenario, first(scenario), [])
-    assert text(prompt).startswith("Play. You stand at control panel A.\n\n[GAME] Current Board:")
-    assert with_context(prompt, "X").messages[0].content.startswith("Play. You stand at control panel A.\nX\n[GAME]")
+    assert text(prompt).startswith("Play. You stand at control panel A. \n\n[GAME] Current Board:")
+    assert with_context(prompt, "X").messages[0].content.startswith("Play. You stand at control panel A. \nX\n[GAME]")
     assert scenario.facts()["prompts"] != FrozenLake().facts()["prompts"]
     assert ending(scenario, board_task(scenario, "PH"), ["[right]"])[2].startswith("Gone: You fell")
 
