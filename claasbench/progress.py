@@ -23,7 +23,7 @@ class Progress:
         self._quiet = quiet
         self._status = Status("starting", console=console) if console.is_terminal and not quiet else None
         self._shown = time.monotonic()
-        self._begin()
+        self._begin("")
 
     def __enter__(self) -> Progress:
         """Start the live line."""
@@ -36,41 +36,49 @@ class Progress:
         if self._status:
             self._status.stop()
 
-    def _begin(self) -> None:
-        self._started, self._first, self._tokens = time.monotonic(), 0, 0
-        self._scored, self._score, self._phase = 0, 0.0, ""
+    def _begin(self, phase: str) -> None:
+        self._phase, self._started, self._first = phase, time.monotonic(), 0
+        self._scored, self._score, self._tokens = 0, 0.0, 0
 
     def show(self, event: Event) -> None:
         """Take one event."""
         if self._quiet:
             return
-        if event.kind == "episode":
+        if event.kind == "play":
+            self._phase_begins(event)
+        elif event.kind == "episode":
             self._episode(event)
         elif event.kind == "resume":
             self._say(f"resuming at {event.where}" + (f" ({event.note})" if event.note else ""))
         elif event.kind == "copy":
-            self._begin()
+            self._begin("")
             self._say(f"{event.where}: the learner is as it was at {event.note}; that row's results are copied")
         elif event.kind == "row":
             self._say(f"{event.where}: committed" + (f", measured {self._success()}" if self._scored else ""))
 
+    def _phase_begins(self, event: Event) -> None:
+        phase = f"{event.where} {event.note}"
+        if phase != self._phase:
+            self._begin(phase)
+            self._first = event.done
+            self._line(f"{phase}: {event.total} episodes", plainly=True)
+
     def _episode(self, event: Event) -> None:
         episode = event.episode
         assert episode is not None
-        doing = f"measure {episode.place.variant}" if episode.place.measure else "train"
-        phase = f"{event.where.split()[0]} {doing}"
-        if phase != self._phase:
-            self._begin()
-            self._phase, self._first = phase, event.done - 1
         self._tokens += tally(episode)["reply_tokens"]
         if episode.score is not None:
             self._scored += 1
             self._score += episode.score
         count = f"episode {event.done}/{event.total}"
-        text = f"{phase} {episode.place.split}: {count}, {self._success()}{self._pace(event)}"
+        plainly = time.monotonic() - self._shown > PLAIN_EVERY
+        self._line(f"{self._phase}: {count}, {self._success()}{self._pace(event)}", plainly)
+
+    def _line(self, text: str, plainly: bool) -> None:
+        """Change the live line; without a terminal write a line now and then."""
         if self._status:
             self._status.update(text)
-        elif time.monotonic() - self._shown > PLAIN_EVERY:
+        elif plainly:
             self._shown = time.monotonic()
             self._say(text)
 
@@ -79,7 +87,8 @@ class Progress:
 
     def _pace(self, event: Event) -> str:
         passed = time.monotonic() - self._started
-        here = event.done - self._first
-        tokens = f", {self._tokens / passed:.0f} tokens/s" if self._tokens and passed > 1 else ""
-        left = passed / here * (event.total - event.done)
-        return f"{tokens}, {left:.0f} s left" if passed > 1 else tokens
+        if passed < 1:
+            return ""
+        tokens = f", {self._tokens / passed:.0f} tokens/s" if self._tokens else ""
+        left = passed / (event.done - self._first) * (event.total - event.done)
+        return f"{tokens}, {left:.0f} s left"

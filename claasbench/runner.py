@@ -78,6 +78,7 @@ class Runner:
         seats = self.seats | {LEARNER: self.learner.policy}
         games = [Game(task, Place(split.name, row), 0, seats) for task in batch]
         episodes: list[Episode] = []
+        yield Event("play", self._where(), number * width, len(split.train), note="training")
         for episode in self._play("train", row, games, width):
             episodes.append(episode)
             yield Event("episode", self._where(), number * width + len(episodes), len(split.train), episode)
@@ -123,8 +124,9 @@ class Runner:
                 for task in tasks
                 for attempt in range(self.config.measure.attempts)
             ]
+            yield Event("play", name, total=len(games), note="measuring" if variant == LEARNER else f"measuring {variant}")
             for done, episode in enumerate(self._play("measure", row, games, self.config.measure.width), 1):
-                yield Event("episode", f"{name} {episode.place.split}", done, len(games), episode)
+                yield Event("episode", name, done, len(games), episode)
 
     def _play(self, table: str, row: int, games: Sequence[Game], width: int) -> Iterator[Episode]:
         """Play `games`, write each episode down as it comes, and count the time."""

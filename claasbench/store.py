@@ -170,19 +170,20 @@ def used(folder: Path) -> bool:
 
 def clean(folder: Path) -> None:
     """Remove a run from `folder`; anything that is not a run is refused."""
-    if used(folder):
-        if not (folder / "digest.txt").exists():
-            raise ClaasbenchError(f"--clean: {str(folder)!r} holds no run of claasbench; remove it yourself")
-        ours = {*UNCOMMITTED, *(name.rstrip("/") for name in COMMITTED), REPORT}
-        if foreign := sorted(entry.name for entry in folder.iterdir() if entry.name not in ours):
-            raise ClaasbenchError(f"--clean: {foreign[0]!r} in {str(folder)!r} is not of this run; move it away first")
-        with _locked(folder) as held:
-            for entry in folder.iterdir():
-                if entry.is_dir():
-                    shutil.rmtree(entry)
-                elif entry.name != "lock":
-                    entry.unlink()
-            held.close()
+    if not used(folder):
+        return
+    if not (folder / "digest.txt").exists():
+        raise ClaasbenchError(f"--clean: {str(folder)!r} holds no run of claasbench; remove it yourself")
+    ours = {*UNCOMMITTED, *(name.rstrip("/") for name in COMMITTED), REPORT}
+    if foreign := sorted(entry.name for entry in folder.iterdir() if entry.name not in ours):
+        raise ClaasbenchError(f"--clean: {foreign[0]!r} in {str(folder)!r} is not of this run; move it away first")
+    with _locked(folder) as held:
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry.name != "lock":
+                entry.unlink()
+        held.close()
 
 
 def new(folder: Path, config: Mapping[str, Any], digest: str) -> Store:

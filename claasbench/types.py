@@ -227,7 +227,7 @@ class Update:
 class Event:
     """What the runner tells whoever watches."""
 
-    kind: Literal["start", "resume", "episode", "update", "commit", "row", "copy", "stop", "end"]
+    kind: Literal["start", "resume", "play", "episode", "update", "commit", "row", "copy", "stop", "end"]
     where: str = ""
     done: int = 0
     total: int = 0

@@ -31,11 +31,11 @@ def cell(split, scores, attempts=1, bounds=(0.0, 1.0, 1.0), **counts):
     }
 
 
-def config(learner="icl", model="smollm2", order=0, seed=0, **tables):
+def config(method="icl", model="smollm2", order=0, seed=0, **tables):
     """A resolved configuration; every further table is merged into the one of its name."""
     base = {
         "scenario": {"name": "frozen-lake", "protocol": "shift"},
-        "learner": {"name": learner},
+        "learner": {"name": method},
         "policy": {"model": model, "engine": "hf"},
         "sampling": {"train": {"max_tokens": 64}, "measure": {"max_tokens": 64}},
         "stream": {"batch": 16},

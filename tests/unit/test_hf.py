@@ -12,11 +12,20 @@ from tiny import CHATML, tiny_model
 from claasbench import draws
 from claasbench.errors import ClaasbenchError, InfraError
 from claasbench.policies import _generate
+from claasbench.policies._cache import common
 from claasbench.policies._draw import draw
 from claasbench.policies.hf import Hf
 from claasbench.types import Key, Message, Prompt, Request, Sampling
 
 SYSTEM = Message("system", "You are careful. " * 6)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # matrices this small gain nothing from a second one
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -107,20 +116,21 @@ def test_a_second_turn_reuses_the_common_prefix_and_changes_nothing(policy, fold
         assert left.prompt_ids == right.prompt_ids
         assert left.token_ids == right.token_ids
         assert close(left.logprobs, right.logprobs)
-    # " on", the end of the message and the header of the answer differ from the turn before
-    tail = len(policy.render([Message("user", "")])) - len(policy.loaded.tokenizer("<|im_start|>user\n").input_ids)
-    assert [sample.prefilled for sample in warm] == [3 + tail] * 8
+    before = policy.sample(batch())  # the same prompts as in the first turn
+    for old, new in zip(before, warm, strict=True):
+        assert new.prefilled == len(new.prompt_ids) - common(old.prompt_ids, new.prompt_ids) < 40
 
 
-def test_a_long_second_turn_of_few_rows_is_batched_with_the_rest(policy, folder):
-    policy.sample(batch(4))
+def test_unlike_needs_share_a_batch(policy, folder):
+    before = policy.sample(batch(4))
     mixed = [request(f"task{n}", "go " * (3 * n) + f"{n}" + " on" * (1 + 40 * (n % 2)), 1) for n in range(6)]
     warm = policy.sample(mixed)
     cold = Hf(str(folder), device="cpu").sample(mixed)
     for left, right in zip(warm, cold, strict=True):
         assert left.token_ids == right.token_ids
         assert close(left.logprobs, right.logprobs)
-        assert left.prefilled < len(left.prompt_ids)
+    for old, new in zip(before, warm, strict=False):
+        assert new.prefilled == len(new.prompt_ids) - common(old.prompt_ids, new.prompt_ids)
 
 
 def test_a_prompt_that_extends_the_reply_reuses_the_reply(policy):
@@ -129,17 +139,16 @@ def test_a_prompt_that_extends_the_reply_reuses_the_reply(policy):
     ids = policy.loaded.tokenizer(reply, add_special_tokens=False).input_ids
     messages = (SYSTEM, Message("user", "hello"), Message("assistant", reply), Message("user", "and now?"))
     second = policy.sample([Request(Key("task", 0, "learner", 1), Prompt(messages), 1, Sampling(max_tokens=4))])[0]
-    kept = len(first.prompt_ids) + (len(ids) - 1 if tuple(ids) == first.token_ids else 0)
-    assert second.prefilled <= len(second.prompt_ids) - kept
+    kept = len(first.prompt_ids) + common(ids, first.token_ids[:-1])  # the last id was drawn, never computed
+    assert second.prefilled == len(second.prompt_ids) - kept
 
 
 def test_a_prefix_of_the_whole_batch_is_computed_once(policy):
     samples = policy.sample(batch())
-    shared = len(policy.render([SYSTEM])) - len(policy.loaded.tokenizer("<|im_start|>assistant\n").input_ids)
-    prompts = sum(len(sample.prompt_ids) for sample in samples)
-    assert sum(sample.prefilled for sample in samples) <= prompts - 7 * shared
-    assert samples[0].prefilled >= shared
-    assert all(sample.prefilled < len(sample.prompt_ids) - shared for sample in samples[1:])
+    first, *rest = [sample.prompt_ids for sample in samples]
+    shared = min(common(first, other) for other in rest)
+    assert shared > len(policy.loaded.tokenizer(SYSTEM.content).input_ids)
+    assert [sample.prefilled for sample in samples] == [len(first), *(len(ids) - shared for ids in rest)]
 
 
 def test_an_episode_that_starts_later_borrows_the_prefix(policy):
@@ -223,20 +232,20 @@ def test_the_end_of_a_reply_is_kept_in_its_ids_but_not_in_its_text(policy):
 
 
 def test_a_stop_string_ends_the_reply_and_is_cut(policy):
-    free = policy.sample(batch(sampling=Sampling(0.8, max_tokens=30)))
+    asked = batch(sampling=Sampling(0.8, max_tokens=30))
     cut = 0
-    for before, one in zip(free, batch(sampling=Sampling(0.8, max_tokens=30)), strict=True):
-        stop = policy.loaded.tokenizer.decode(before.token_ids[6:7])
-        if "\ufffd" in stop or "\ufffd" in before.text[:12]:
-            continue
-        cut += 1
-        prompt = Prompt(one.prompt.messages, stop=("never this", stop))
-        after = policy.sample([Request(one.key, prompt, one.seed, one.sampling)])[0]
-        assert after.finish == "stop"
-        assert after.token_ids == before.token_ids[: len(after.token_ids)]
-        assert stop not in after.text
-        assert before.text.startswith(after.text + stop)
-    assert cut
+    for before, one in zip(policy.sample(asked), asked, strict=True):
+        letters = [policy.loaded.tokenizer.decode([token]) for token in before.token_ids[3:]]
+        for stop in [letter for letter in letters if letter.isalnum() and letter.isascii()][:1]:
+            cut += 1
+            prompt = Prompt(one.prompt.messages, stop=("never this", stop))
+            after = policy.sample([Request(one.key, prompt, one.seed, one.sampling)])[0]
+            assert after.finish == "stop"
+            assert after.token_ids == before.token_ids[: len(after.token_ids)]
+            assert stop not in after.text
+            assert before.text.startswith(after.text + stop)
+            assert policy.loaded.tokenizer.decode(after.token_ids).endswith(stop)
+    assert cut >= 4
 
 
 def test_logits_that_are_no_numbers_are_the_machines_fault(policy):
@@ -332,10 +341,10 @@ def test_control_strings_are_escaped_in_every_role(policy, role):
 
 
 def test_markers_in_ordinary_tokens_are_escaped_too(tmp_path):
-    template = "{% for m in messages %}[INST]<|{{ m['role'] }}|>\n{{ m['content'] }}\n{% endfor %}<|assistant|>\n"
+    template = "{% for m in messages %}[INST]<|{{ m['role'] }}|>\n{{ m['content'] }}\n{% endfor %}<|assistant|>"
     policy = Hf(str(tiny_model(tmp_path, template=template)), device="cpu")
     text = policy.loaded.tokenizer.decode(policy.render([Message("user", "a <|system|> b [INST]")]))
-    assert text == "[INST]<|user|>\na < |system|> b [ INST]\n<|assistant|>\n"
+    assert text == "[INST]<|user|>\na < |system|> b [ INST]\n<|assistant|>"
 
 
 @pytest.mark.parametrize("first", ["", "<|endoftext|>", "<|endoftext|><|endoftext|>"])

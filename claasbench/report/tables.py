@@ -1,0 +1,117 @@
+"""All tables of a report in their order, and those of formats, costs and origins."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+
+from claasbench.report import scores
+from claasbench.report.numbers import TOKENS, Method, Section, counted, rates
+from claasbench.report.table import EPISODES, Table, amount, count, episodes, percent, with_interval
+
+
+def tables(section: Section) -> Iterator[Table]:
+    """Yield all tables of a section, the headline numbers first."""
+    measures = scores.named(section.methods)
+    for (measure, shared), group in measures.items():
+        yield from scores.curves(measure, group) if shared else [scores.headline(measure, group)]
+    for (measure, shared), group in measures.items():
+        yield from [] if shared else scores.details(measure, group)
+    methods = section.methods
+    yield from (live(methods), formats(methods), costs(methods), budget(methods), trials(methods), facts(methods))
+
+
+def live(methods: Sequence[Method]) -> Table:
+    """Return the success of the training episodes by split."""
+    splits = methods[0].splits
+    if any(method.splits != splits for method in methods):
+        splits = tuple(f"split {k + 1}" for k in range(len(splits)))
+    return Table(
+        title="Live curve: success while training, in %",
+        header=["Method", *splits, EPISODES],
+        rows=[
+            [
+                method.short,
+                *(with_interval(point.interval) for point in method.live),
+                episodes([[point] for point in method.live]),
+            ]
+            for method in methods
+        ],
+    )
+
+
+def formats(methods: Sequence[Method]) -> Table:
+    """Return how often replies had the wrong form, in training and where measured."""
+    rows = []
+    for method in methods:
+        for measured, phase in ((False, "training"), (True, "measured")):
+            counts = counted(method.runs, measured)
+            shares = rates(counts)
+            cells = [percent(shares[key]) for key in ("invalid", "no_action", "cut", "overflow")]
+            n = count(counts["episodes"] - counts["failed"], counts["failed"])
+            rows.append([method.short, phase, n, *cells, amount(shares["reply_tokens"])])
+    return Table(
+        title="Form of the replies, in %",
+        header=["Method", "Phase", EPISODES, "Invalid", "No action", "Cut", "Overflow", "Tokens a reply"],
+        rows=_once(rows),
+        notes=["Shares of all turns, but overflow of all episodes; a copied row was played once and counts once."],
+        texts=2,
+    )
+
+
+def costs(methods: Sequence[Method]) -> Table:
+    """Return tokens and seconds of one trial by phase."""
+    rows = []
+    for method in methods:
+        tokens = {"play": method.tokens(measured=False), "measure": method.tokens(measured=True)}
+        for phase, seconds in method.seconds.items():
+            values = tokens.get(phase, dict.fromkeys(TOKENS, math.nan)).values()
+            rows.append([method.short, phase, *map(amount, values), amount(seconds)])
+    return Table(
+        title="Tokens and seconds of one trial by phase",
+        header=["Method", "Phase", "Prompt tokens", "Computed", "Reply tokens", "Seconds"],
+        rows=_once(rows),
+        notes=["Means over the trials that have all their rows; computed: prompt tokens that no cache had."],
+        texts=2,
+    )
+
+
+def budget(methods: Sequence[Method]) -> Table:
+    """Return what a success and a point of the headline cost in training."""
+    return Table(
+        title="Budget per score",
+        header=[
+            "Method",
+            "Reply tokens a success",
+            "Seconds a success",
+            "Reply tokens a final point",
+            "Seconds a final point",
+        ],
+        rows=[[method.short, *map(amount, method.budget.values())] for method in methods],
+        notes=["Of training alone, without measuring and saving; successes are those of the live curve."],
+    )
+
+
+def trials(methods: Sequence[Method]) -> Table:
+    """Return where the numbers come from."""
+    rows = []
+    for method in methods:
+        names = [f"o{run.trial.order}-s{run.trial.seed}" for run in method.runs]
+        shown = ", ".join(names if len(names) <= 3 else [*names[:2], f"... {names[-1]}"])
+        updates = sum(row.updates for run in method.runs for row in run.rows if row) / len(names)
+        contents = str(method.runs[0].resolved["model"])[:16]
+        rows.append([method.short, contents, shown, str(len(names)), amount(updates)])
+    return Table("Runs", ["Method", "Model contents", "Order and seed", "Trials", "Updates a trial"], rows, texts=3)
+
+
+def facts(methods: Sequence[Method]) -> Table:
+    """Return what the scenario says about its stream."""
+    stated = methods[0].runs[0].resolved["facts"]
+    rows = [[key, value if isinstance(value, str) else json.dumps(value)] for key, value in stated.items()]
+    return Table("Facts about the stream", ["Fact", "Value"], rows, texts=2)
+
+
+def _once(rows: Sequence[list[str]]) -> list[list[str]]:
+    """Leave out a label that the row above has."""
+    return [["" if k and rows[k - 1][0] == row[0] else row[0], *row[1:]] for k, row in enumerate(rows)]
