@@ -2,6 +2,7 @@
 
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from claasbench import config, store
 from claasbench.launch._parts import assemble
 from claasbench.runner import Runner
+from toys import command as toys_command
 from toys import fingerprint, password, play, tables
 
 
@@ -187,3 +189,20 @@ def test_stop_reaches_a_running_run(tmp_path):
     assert "asked 1 running runs" in asked.stderr
     assert (process.returncode, "Go on with" in said) == (130, True)
     assert not (tmp_path / "run/stop").exists()
+
+
+def test_a_full_disk_stops_the_run_and_loses_nothing_committed(tmp_path):
+    def small_disk():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))  # no file may grow beyond this
+
+    words = ["frozen-lake", "--method", "icl", "--model", "scripted:random", "--set", "scenario.measured_per_split=8"]
+    command = run_command(tmp_path / "run", *words)
+    stopped = subprocess.run(command, preexec_fn=small_disk, capture_output=True, text=True)
+    assert stopped.returncode == 1
+    assert "Traceback" not in stopped.stderr
+    assert stopped.stderr.splitlines()[-1].startswith("claasbench: no room to write")
+    code, out, _ = toys_command("report", tmp_path / "run", "--md")
+    assert (code, "icl" in out) == (0, True)
+    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(run_command(tmp_path / "whole", *words), check=True, capture_output=True)
+    assert fingerprint(tmp_path / "run") == fingerprint(tmp_path / "whole")

@@ -419,11 +419,6 @@ def test_runs_are_found_once_and_missing_folders_told(tmp_path, golden):
         load.load([tmp_path / "empty"])
 
 
-def test_a_clock_named_after_the_training_table_is_play(golden):
-    fake.edit(golden, lambda done: done.update(seconds={"train": 5.0}))
-    assert method(golden).seconds == {"play": 20.0, "learn": 0.0, "measure": 0.0, "save": 0.0}
-
-
 def test_engines_that_count_no_tokens_have_no_reply_length(tmp_path):
     folder = fake.write(tmp_path / "r", ["a"], rows([[4], [10]]), [[1.0]], reply_tokens=0)
     assert math.isnan(numbers.rates(numbers.counted(method(folder).runs, measured=True))["reply_tokens"])
