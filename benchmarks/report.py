@@ -14,7 +14,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import fake_results
-
 from claasbench.report import load, numbers, text
 
 SPLITS = ["4x4", "5x5", "slip", "mirror"]

@@ -124,7 +124,8 @@ class Runner:
                 for task in tasks
                 for attempt in range(self.config.measure.attempts)
             ]
-            yield Event("play", name, total=len(games), note="measuring" if variant == LEARNER else f"measuring {variant}")
+            doing = "measuring" if variant == LEARNER else f"measuring {variant}"
+            yield Event("play", name, total=len(games), note=doing)
             for done, episode in enumerate(self._play("measure", row, games, self.config.measure.width), 1):
                 yield Event("episode", name, done, len(games), episode)
 

@@ -240,7 +240,8 @@ def with_context(prompt: Prompt, text: str, role: str = "system") -> Prompt:
     """Insert `text` (memory, knowledge or hindsight) at the prompt's slot: the only way context enters a prompt.
 
     The slot stands on a line of its own, so `text` brings no line break at its ends. A slot with an offset puts the
-    text inside that message; one without puts it into a new message of `role`. A prompt without a slot is a ValueError: its scenario allows no context.
+    text inside that message; one without puts it into a new message of `role`. A prompt without a slot is a
+    ValueError: its scenario allows no context.
     """
     if not text:
         return prompt

@@ -61,9 +61,12 @@ def spread(values: Mapping[Trial, float]) -> Interval:
 
 
 def over_tasks(value: float, tasks: Sequence[float]) -> Interval:
-    """Return the interval of one trial's `value` as wide as that of its single tasks: for this checkpoint only."""
+    """Return the interval of one trial's `value` as wide as that of its single tasks: for this checkpoint only.
+
+    Tasks that all agree give no interval: its width of 0 would claim that 0 wins of 24 leave no doubt.
+    """
     width = t_interval([task for task in tasks if not math.isnan(task)], over="tasks")
-    half = (width.high - width.low) / 2
+    half = (width.high - width.low) / 2 or math.nan
     return Interval(value, value - half, value + half, width.n, width.level, width.over)
 
 

@@ -16,7 +16,7 @@ ARROWS = {"up": "↑", "down": "↓"}
 HEADLINE = ("final", "forward", "forgetting")
 CHUNK = 4
 """Methods side by side in one table: as many as 80 columns hold."""
-LEVEL = "± is half the width of the 95 % interval (Student t)."
+LEVEL = "± is half the width of the 95 % interval (Student t); none where all values of one trial agree."
 COUNTED = "n: scored episodes behind the mean of one row; in brackets those that failed in all rows and count nowhere."
 SEEDS = "Seeds of one order: other orders may give other numbers."
 SINGLE = "* over the tasks (of each column) of one trial: this checkpoint, not the method."

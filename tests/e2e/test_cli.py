@@ -55,7 +55,9 @@ def test_a_mistake_is_one_line_and_writes_nothing(words, said, here):
     assert list(here.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", [["show", "frozn-lake"], ["list", "scenario"], ["status", "nothing"], ["init", "x", "y"]])
+@pytest.mark.parametrize(
+    "words", [["show", "frozn-lake"], ["list", "scenario"], ["status", "nothing"], ["init", "x", "y"]]
+)
 def test_other_commands_refuse_in_one_line_too(words, here):
     code, _, err = command(*words)
     assert code == 2

@@ -19,7 +19,9 @@ def model(tmp_path_factory):
 
 
 def run(model, folder, *words, method="icl"):
-    return command("run", "frozen-lake", "--method", method, "--model", str(model), "--out", str(folder), *SMALL, *words)
+    return command(
+        "run", "frozen-lake", "--method", method, "--model", str(model), "--out", str(folder), *SMALL, *words
+    )
 
 
 @pytest.fixture
@@ -60,7 +62,9 @@ def test_memory_that_leaves_no_room_is_overflow_not_a_cut_prompt(model, tmp_path
     assert code == 0, err
     cells = done(tmp_path / "run", "01-4x4-mirrored")["measures"][0]["variants"]["learner"]
     assert sum(cell["counts"]["overflow"] for cell in cells) > 0
-    assert all(score == 0.0 for cell in cells for score, s in zip(cell["scores"], cell["statuses"], strict=True) if s != "ok")
+    assert all(
+        score == 0.0 for cell in cells for score, s in zip(cell["scores"], cell["statuses"], strict=True) if s != "ok"
+    )
 
 
 def test_a_template_argument_reaches_the_prompt(model):
@@ -76,4 +80,7 @@ def test_the_first_prompt_is_shown_as_rendered(model):
     prompt = out.partition("first prompt (")[2]
     tokens, _, text = prompt.partition(" tokens):\n")
     assert text.startswith("<|im_start|>user\nYou play a game on a grid")
-    assert int(tokens) == len(text.rstrip("\n").encode()) - sum(len(s) - 1 for s in ("<|im_start|>",) * 2 + ("<|im_end|>",)) + 1
+    assert (
+        int(tokens)
+        == len(text.rstrip("\n").encode()) - sum(len(s) - 1 for s in ("<|im_start|>",) * 2 + ("<|im_end|>",)) + 1
+    )

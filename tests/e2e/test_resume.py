@@ -140,7 +140,14 @@ def chain_of_kills(words, tmp_path, kills, longest):
 
 def test_killed_processes_leave_the_same_bytes(tmp_path):
     words = ["frozen-lake", "--method", "scripted", "--model", "scripted:oracle"]
-    words += ["--set", "stream.batch=1", "--set", "scenario.tasks_per_split=8", "--set", "scenario.measured_per_split=8"]
+    words += [
+        "--set",
+        "stream.batch=1",
+        "--set",
+        "scenario.tasks_per_split=8",
+        "--set",
+        "scenario.measured_per_split=8",
+    ]
     assert chain_of_kills(words, tmp_path, 5, 0.4) >= 2
 
 
@@ -184,7 +191,9 @@ def test_stop_reaches_a_running_run(tmp_path):
     with subprocess.Popen(run_command(tmp_path / "run", *words), stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None and not (tmp_path / "run/splits/00-4x4/turns.jsonl").exists():
             time.sleep(0.01)
-        asked = subprocess.run([sys.executable, "-m", "claasbench.cli", "stop", str(tmp_path)], capture_output=True, text=True)
+        asked = subprocess.run(
+            [sys.executable, "-m", "claasbench.cli", "stop", str(tmp_path)], capture_output=True, text=True
+        )
         said = process.communicate()[1]
     assert "asked 1 running runs" in asked.stderr
     assert (process.returncode, "Go on with" in said) == (130, True)

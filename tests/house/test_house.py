@@ -65,7 +65,9 @@ def imported(path):
                 target = PACKAGE / name.replace(".", "/")
                 found.add(name if target.with_suffix(".py").exists() or target.is_dir() else inside)
         elif isinstance(node, ast.Import):
-            found |= {alias.name.removeprefix("claasbench.") for alias in node.names if alias.name.startswith("claasbench")}
+            found |= {
+                alias.name.removeprefix("claasbench.") for alias in node.names if alias.name.startswith("claasbench")
+            }
     return {name for name in found if name}
 
 
@@ -74,9 +76,8 @@ def test_imports_follow_the_table(path):
     own = module(path)
     if own in ("__init__", "scenarios", "learners", "policies"):
         return
-    rule = MAY_IMPORT.get(own) or next((MAY_IMPORT[key] for key in MAY_IMPORT if "*" in key and fnmatch(own, key)), None)
-    if own in MAY_IMPORT:
-        rule = MAY_IMPORT[own]
+    patterns = [own, *(key for key in MAY_IMPORT if "*" in key and fnmatch(own, key))]
+    rule = next((MAY_IMPORT[key] for key in patterns if key in MAY_IMPORT), None)
     assert rule is not None, f"{own} has no line in the import table"
     everyone = set() if own in ("types", "errors", "draws", "prompts") else LEAVES
     for name in imported(path) - everyone:

@@ -20,13 +20,13 @@ class Duel(Scenario):
         numberer = Numberer()
         splits = tuple(
             Split(
-                f"s{split}", f"kind {split}", tuple(numberer.task(f"kind {split}", n, {"n": n}) for n in range(self.tasks))
+                f"s{split}",
+                f"kind {split}",
+                tuple(numberer.task(f"kind {split}", n, {"n": n}) for n in range(self.tasks)),
             )
             for split in range(2)
         )
-        return Stream(
-            splits, (Measure("again", tuple((numberer.task(s.kind, 9, {"m": s.name}),) for s in splits)),)
-        )
+        return Stream(splits, (Measure("again", tuple((numberer.task(s.kind, 9, {"m": s.name}),) for s in splits)),))
 
     def play(self, task: Task) -> Play:
         shouted = 0.0

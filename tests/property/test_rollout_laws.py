@@ -28,7 +28,7 @@ class Talk(Scenario):
         raise AssertionError("not asked for")
 
     def play(self, task):
-        said, paid = [], {seat: 0 for seat in SEATS}
+        said, paid = [], dict.fromkeys(SEATS, 0)
         for seat in task.data["asks"]:
             earned = {"reward": float(paid[seat]), "feedback": str(paid[seat])} if paid[seat] else {}
             sample = yield Prompt((Message("user", "/".join(said)),), seat=seat, **earned)

@@ -50,7 +50,14 @@ def test_refusals_name_setting_value_and_what_is_allowed(table, words):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("a.b=1", 1), ("a.b=1.5", 1.5), ("a.b=true", True), ('a.b="x y"', "x y"), ("a.b=plain", "plain"), ("a.b=[1,2]", [1, 2])],
+    [
+        ("a.b=1", 1),
+        ("a.b=1.5", 1.5),
+        ("a.b=true", True),
+        ('a.b="x y"', "x y"),
+        ("a.b=plain", "plain"),
+        ("a.b=[1,2]", [1, 2]),
+    ],
 )
 def test_set_reads_toml_values_or_plain_text(text, value):
     tables = {}

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
-from tiny import CHATML, tiny_model
 
 from claasbench import draws
 from claasbench.errors import ClaasbenchError, InfraError
@@ -16,6 +15,7 @@ from claasbench.policies._cache import common
 from claasbench.policies._draw import draw
 from claasbench.policies.hf import Hf
 from claasbench.types import Key, Message, Prompt, Request, Sampling
+from tiny import CHATML, tiny_model
 
 SYSTEM = Message("system", "You are careful. " * 6)
 

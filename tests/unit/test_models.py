@@ -8,13 +8,13 @@ import sys
 
 import pytest
 import torch
-from tiny import tiny_model
 
 from claasbench import models
 from claasbench.errors import ClaasbenchError
 from claasbench.models import _load, smollm2
 from claasbench.policies.hf import Hf
 from claasbench.types import Key, Message, Prompt, Request, Sampling
+from tiny import tiny_model
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fake_results as fake
 import pytest
 from rich.console import Console
 
+import fake_results as fake
 from claasbench.errors import ClaasbenchError
 from claasbench.report import cautions, load, numbers, plots, tables, terminal, text
 
@@ -429,3 +429,12 @@ def test_import_is_light():
     code = f"import sys, {', '.join(f'claasbench.report.{name}' for name in names)}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"matplotlib", "pandas", "torch", "scipy", "numpy"} & set(loaded)
+
+
+def test_tasks_that_all_agree_claim_no_certainty():
+    from claasbench.report.estimates import over_tasks
+
+    interval = over_tasks(0.0, [0.0] * 24)
+    assert interval.mean == 0.0
+    assert math.isnan(interval.low)
+    assert math.isnan(interval.high)
