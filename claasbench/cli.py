@@ -18,6 +18,7 @@ from claasbench.errors import ClaasbenchError, invalid, unknown
 if TYPE_CHECKING:
     from claasbench.config import Table
     from claasbench.launch._parts import Parts
+    from claasbench.launch.study import Planned
     from claasbench.runner import Runner
 
 DEFAULT_MODEL = "smollm2"
@@ -44,8 +45,15 @@ def main() -> None:
     except ClaasbenchError as error:
         err.print(f"claasbench: {error}", markup=False, soft_wrap=True)
         sys.exit(error.code)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has left: say nothing more
+        sys.exit(FAILED)
+    except OSError as error:
+        if not error.filename:
+            raise
+        err.print(f"claasbench: {error.strerror}: {str(error.filename)!r}", markup=False, soft_wrap=True)
         sys.exit(FAILED)
 
 
@@ -71,7 +79,7 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Play one stream with one method and measure every checkpoint."""
-    from claasbench.launch._parts import assemble
+    from claasbench.launch._parts import assemble, configure
 
     if resume and clean:
         raise invalid("--resume", True, "one of --resume and --clean, not both")
@@ -82,7 +90,7 @@ def run(
         os.environ["HF_HUB_OFFLINE"] = "1"  # read by the hub's client when it is imported
     folder = out_ or folder
     if not dry_run:
-        _check_folder(folder, resume=resume, clean=clean)
+        _check_folder(folder, configure(tables).config.tables(), resume=resume, clean=clean)
     parts = assemble(tables, offline)
     if dry_run:
         _plan(parts, folder)
@@ -94,19 +102,21 @@ def _tables(what: str, flags: dict[str, Any], sets: list[str]) -> tuple[Table, P
     """Return the tables of a run and its default folder."""
     from claasbench import config
     from claasbench.launch import study
+    from claasbench.launch._parts import check_tables
 
     given = {name: value for name, value in flags.items() if value is not None}
     if what.endswith(".toml"):
         plan = study.runs(Path(what))
-        wanted = {name: value for name, value in given.items() if name.startswith("trial.")}
-        first = next((p for p in plan if all(p.values.get(n, v) == v for n, v in wanted.items())), plan[0])
+        first = _picked(plan, {name: value for name, value in given.items() if name.startswith("trial.")})
         tables, axes, name = first.tables, list(first.values), study.name(Path(what))
     else:
         tables, axes, name = {"scenario": {"name": what}}, [], Path(what).stem
+    check_tables(tables)
     for setting, value in given.items():
         config.put(tables, setting, value)
     for assignment in sets:
         config.assign(tables, assignment)
+    check_tables(tables)
     if "model" not in tables.setdefault("policy", {}):
         tables["policy"]["model"] = DEFAULT_MODEL
         say(f"model: {DEFAULT_MODEL} (the default; name a real one with --model ID or FOLDER)")
@@ -116,12 +126,35 @@ def _tables(what: str, flags: dict[str, Any], sets: list[str]) -> tuple[Table, P
     return tables, Path("results") / name / study.folder(tables, {axis: config.get(tables, axis) for axis in axes})
 
 
-def _check_folder(folder: Path, *, resume: bool, clean: bool) -> None:
-    """Refuse a used folder before anything is loaded."""
-    from claasbench import store
+def _picked(plan: list[Planned], wanted: dict[str, Any]) -> Planned:
+    """Return the first run of a study whose axes have the wanted order and seed."""
+    axes = {name: value for name, value in wanted.items() if name in plan[0].values}
+    for planned in plan:
+        if all(planned.values[name] == value for name, value in axes.items()):
+            return planned
+    asked = ", ".join(f"{name}={value}" for name, value in axes.items())
+    there = dict.fromkeys(", ".join(f"{name}={planned.values[name]}" for name in axes) for planned in plan)
+    raise invalid("--order, --seed", asked, f"a run of this study: {'; '.join(there)}")
 
-    if store.used(folder) and not resume and not clean:
-        raise ClaasbenchError(f"folder {str(folder)!r} is used: go on with --resume, or start over with --clean")
+
+def _check_folder(folder: Path, tables: Table, *, resume: bool, clean: bool) -> None:
+    """Refuse a folder that cannot take the run before anything is loaded."""
+    import json
+
+    from claasbench import config, store
+
+    there = next(path for path in [folder, *folder.absolute().parents] if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        why = "is not a folder" if not there.is_dir() else "cannot be written to"
+        raise ClaasbenchError(f"--out {str(folder)!r}: {str(there)!r} {why}")
+    if not store.used(folder) or resume or clean:
+        return
+    file = folder / "config.json"
+    written = json.loads(file.read_text(encoding="utf-8")) if (folder / "digest.txt").exists() else tables
+    keys = config.differing({key: value for key, value in written.items() if key != "resolved"}, tables)
+    if keys:
+        raise ClaasbenchError(f"folder {str(folder)!r} holds a run of other settings ({'; '.join(keys)}): choose --out")
+    raise ClaasbenchError(f"folder {str(folder)!r} is used: go on with --resume, or start over with --clean")
 
 
 def _run(parts: Parts, folder: Path, *, resume: bool, clean: bool, quiet: bool) -> int:
@@ -313,7 +346,7 @@ def show(
     """Show a plug-in's settings, or an episode of a run turn by turn."""
     from claasbench import show as showing
 
-    print(showing.transcript(Path(what), row, task) if Path(what).is_dir() else showing.settings(what))
+    print(showing.transcript(Path(what), row, task) if (Path(what) / "splits").is_dir() else showing.settings(what))
 
 
 @app.command()

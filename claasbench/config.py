@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 import types as python_types
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -71,8 +73,9 @@ class RunConfig:
     trial: TrialTable = TrialTable()
 
     def tables(self) -> Table:
-        """Return the configuration as JSON-able tables."""
-        return asdict(self)
+        """Return the configuration as JSON has it (lists, no tuples)."""
+        made: Table = json.loads(json.dumps(asdict(self)))
+        return made
 
 
 def digest(tables: Mapping[str, Any], resolved: Mapping[str, Any]) -> str:
@@ -86,6 +89,8 @@ def read(path: Path) -> Table:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ClaasbenchError(f"file {str(path)!r} does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClaasbenchError(f"file {str(path)!r} cannot be read as text: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ClaasbenchError(f"file {str(path)!r} is no TOML: {error}") from None
 
@@ -117,6 +122,17 @@ def get(tables: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 (the value
     for part in name.split("."):
         tables = tables[part]
     return tables
+
+
+def literal(value: object) -> str:
+    """Return `value` as a TOML value on one line, so that `assign` reads back what was written."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{literal(key)} = {literal(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(literal, value)) + "]"
+    if isinstance(value, str):  # a JSON text is a TOML text, but for the one control character that JSON lets stand
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value) if isinstance(value, bool | int | float) else str(value)
 
 
 def build(cls: type[T], table: Mapping[str, Any], where: str) -> T:
@@ -156,11 +172,11 @@ def convert(hint: Any, value: Any, where: str) -> Any:  # noqa: ANN401 (the valu
         return value
     if origin in (Union, python_types.UnionType):
         return _either(arguments, value, where)
-    if origin is tuple:
+    if origin in (tuple, list):
         items = [value] if isinstance(value, str) else value
         if not isinstance(items, list | tuple):
             raise invalid(where, value, "a list")
-        return tuple(convert(arguments[0], item, where) for item in items)
+        return origin(convert(arguments[0], item, where) for item in items)
     if origin is dict:
         if not isinstance(value, dict):
             raise invalid(where, value, "a table")
@@ -171,8 +187,11 @@ def convert(hint: Any, value: Any, where: str) -> Any:  # noqa: ANN401 (the valu
 def _either(options: Sequence[Any], value: object, where: str) -> object:
     if value is None and type(None) in options:
         return None
-    (kind,) = [option for option in options if option is not type(None)]
-    return convert(kind, value, where)
+    *others, last = [option for option in options if option is not type(None)]
+    for kind in others:
+        with suppress(ClaasbenchError):
+            return convert(kind, value, where)
+    return convert(last, value, where)
 
 
 def _scalar(hint: type, value: object, where: str) -> object:

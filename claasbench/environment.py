@@ -65,6 +65,7 @@ def _git() -> dict[str, Any] | None:
         return found.stdout.strip()
 
     try:
+        ask("ls-files", "--error-unmatch", Path(__file__).name)  # else it is the repository of whoever installed us
         return {"sha": ask("rev-parse", "HEAD"), "dirty": bool(ask("status", "--porcelain"))}
     except (OSError, subprocess.CalledProcessError):
         return None  # installed from a wheel, or no git here

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.status import Status
 
 from claasbench.rollout import tally
-from claasbench.types import Event
+from claasbench.types import SCORED, Event
 
 PLAIN_EVERY = 10.0
 """Seconds between two plain progress lines."""
@@ -38,7 +38,7 @@ class Progress:
 
     def _begin(self, phase: str) -> None:
         self._phase, self._started, self._first = phase, time.monotonic(), 0
-        self._scored, self._score, self._tokens = 0, 0.0, 0
+        self._scored, self._score, self._tokens, self._failed = 0, 0.0, 0, 0
 
     def show(self, event: Event) -> None:
         """Take one event."""
@@ -54,7 +54,9 @@ class Progress:
             self._begin("")
             self._say(f"{event.where}: the learner is as it was at {event.note}; that row's results are copied")
         elif event.kind == "row":
-            self._say(f"{event.where}: committed" + (f", measured {self._success()}" if self._scored else ""))
+            measured = f", measured {self._success()}" if "measuring" in self._phase else ""
+            failed = f"; {self._failed} episodes FAILED and have no score" if self._failed else ""
+            self._say(f"{event.where}: committed{measured}{failed}")
 
     def _phase_begins(self, event: Event) -> None:
         phase = f"{event.where} {event.note}"
@@ -67,7 +69,9 @@ class Progress:
         episode = event.episode
         assert episode is not None
         self._tokens += tally(episode)["reply_tokens"]
-        if episode.score is not None:
+        if episode.status not in SCORED:
+            self._failed += 1
+        elif episode.score is not None:
             self._scored += 1
             self._score += episode.score
         count = f"episode {event.done}/{event.total}"

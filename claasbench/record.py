@@ -140,8 +140,14 @@ def stream_row(stream: Stream) -> Row:
     kinds = [split.kind for split in stream.splits]
     return {
         "splits": [{"name": split.name, "kind": split.kind, "train": len(split.train)} for split in stream.splits],
-        "returns": len(kinds) > 1 and kinds[-1] == kinds[0],
+        "returns": kinds[-1] == kinds[0] and len(set(kinds)) > 1,
     }
+
+
+def failed(done: Row) -> int:
+    """Return how many measured episodes of a row failed (they have no score)."""
+    cells = [cell for measure in done["measures"] for row in measure["variants"].values() for cell in row]
+    return sum(cell["counts"]["failed"] for cell in cells)
 
 
 def done_bytes(row: Row) -> bytes:

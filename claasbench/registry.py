@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -28,13 +32,48 @@ def find(kind: str, name: str) -> type[Any]:
     """Return the class of plug-in `name`; an unknown name is refused with the nearest one."""
     if name.endswith(".py"):
         return _only(kind, _from_file(kind, name))
-    module = name.replace("-", "_").replace("+", "p")
+    module = _module(name)
     if module in _files(kind).values():
         return _only(kind, importlib.import_module(f"claasbench.{kind}.{module}"))
     for point in _points(kind):
         if point.name == name:
-            return _only(kind, importlib.import_module(point.module))
+            with _one_line(kind, name):
+                return _only(kind, importlib.import_module(point.module))
     raise unknown(SETTINGS[kind], name, names(kind))
+
+
+def canonical(kind: str, name: str) -> str:
+    """Return the one spelling of a plug-in's name that results go by: a file's is its last part."""
+    if name.endswith(".py"):
+        return Path(name).name
+    return next((known for known, module in _files(kind).items() if module == _module(name)), name)
+
+
+def source(cls: type[Any]) -> str | None:
+    """Return the SHA-256 of the file that defines a plug-in of others; ours go by the version of claasbench."""
+    module = sys.modules[cls.__module__]
+    if module.__name__.startswith("claasbench.") or not module.__file__:
+        return None
+    return hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
+
+
+def _module(name: str) -> str:
+    return name.replace("-", "_").replace("+", "p")
+
+
+@contextmanager
+def _one_line(kind: str, name: str) -> Iterator[None]:
+    """Turn whatever a plug-in's code raises while it is imported into one line with its place."""
+    try:
+        yield
+    except ClaasbenchError:
+        raise
+    except Exception as error:  # noqa: BLE001 (a plug-in may raise anything)
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f"{error.filename}:{error.lineno}" if isinstance(error, SyntaxError) else frames[-1]
+        where = place if isinstance(place, str) else f"{place.filename}:{place.lineno}"
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ClaasbenchError(f"{SETTINGS[kind]} = {name!r} cannot be imported: {what} ({where})") from None
 
 
 def base(kind: str) -> type[Any]:
@@ -62,7 +101,8 @@ def _from_file(kind: str, name: str) -> ModuleType:
         raise ClaasbenchError(f"{SETTINGS[kind]} = {name!r}: that file is no Python module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module  # dataclasses look their module up there
-    spec.loader.exec_module(module)
+    with _one_line(kind, name):
+        spec.loader.exec_module(module)
     return module
 
 
@@ -76,4 +116,8 @@ def _only(kind: str, module: ModuleType) -> type[Any]:
     public = [value for value in own if not value.__name__.startswith("_")]
     if len(public) != 1:
         raise ClaasbenchError(f"{module.__name__} must define exactly one public {parent.__name__}, not {len(public)}")
+    missing = sorted(getattr(public[0], "__abstractmethods__", ()))
+    if missing or not is_dataclass(public[0]):
+        why = f"lacks {', '.join(missing)}" if missing else "is no dataclass"
+        raise ClaasbenchError(f"{module.__name__}: {public[0].__name__} {why}")
     return public[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,9 @@ from claasbench.types import (
 
 TRIES = 3
 """How often one request is put to a failing policy before its episode is given up, unscored."""
+
+PAUSE = 0.5
+"""Seconds before a failed request is put again; doubled each time."""
 
 AHEAD = 4
 """Finished episodes are handed on in order; at most AHEAD x width games may be open or waiting for that."""
@@ -114,6 +118,9 @@ def _step(table: Table, active: list[_Open], ready: dict[int, Episode]) -> list[
     for game in active:
         game.tries += 1
     answers = _ask(table, active)
+    tried = [game.tries for game, sample in zip(active, answers, strict=True) if sample.finish == "error"]
+    if any(tries < TRIES for tries in tried):
+        time.sleep(PAUSE * 2 ** (min(tried) - 1))
     going = []
     for game, sample in zip(active, answers, strict=True):
         if sample.finish == "error" and game.tries < TRIES:
@@ -161,7 +168,10 @@ def _advance(table: Table, game: _Open, sample: Sample) -> Episode | None:
     if sample.finish in ("overflow", "error"):
         game.play.close()
         status: Status = "infra_error" if sample.finish == "error" else "overflow" if seat == LEARNER else "incomplete"
-        return _episode(table, game.game, game.turns, Outcome(0.0 if status == "overflow" else None, 0.0), status)
+        lost = {"retries": game.tries - 1} if seat == LEARNER else {}
+        return _episode(
+            table, game.game, game.turns, Outcome(0.0 if status == "overflow" else None, 0.0, info=lost), status
+        )
     game.last[seat] = len(game.turns)
     game.asked[seat] += 1
     game.turns.append(Turn(game.prompt, sample))
@@ -221,5 +231,5 @@ def tally(episode: Episode) -> dict[str, Any]:
         "prompt_tokens": sum(len(sample.prompt_ids or ()) for sample in samples),
         "prefilled": sum(sample.prefilled for sample in samples),
         "reply_tokens": sum(len(sample.token_ids or ()) for sample in samples),
-        "retries": sum(sample.tries - 1 for sample in samples),
+        "retries": sum(sample.tries - 1 for sample in samples) + int(episode.info.get("retries", 0)),
     }

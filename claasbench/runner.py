@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any
 
 from claasbench import __version__, draws, record
 from claasbench.config import RunConfig, digest
-from claasbench.errors import unknown
+from claasbench.errors import ClaasbenchError, invalid, unknown
 from claasbench.learners.base import Learner
 from claasbench.policies.base import Policy
 from claasbench.rollout import Game, Table, play
@@ -19,12 +20,37 @@ from claasbench.scenarios.base import Scenario
 from claasbench.store import Store
 from claasbench.types import LEARNER, SCORED, Episode, Event, Key, Measure, Place, Stream, Update
 
+NAME = re.compile(r"\w[\w.+-]*")
+"""What splits and measures may be called: they become file names."""
+
 INIT = -1
 """The row of the untrained policy."""
 
 
+def check_stream(stream: Stream) -> None:
+    """Refuse a stream that could not be told apart on disk or would break single use (a fault of its scenario)."""
+    splits, measures = stream.splits, stream.measures
+    names = [split.name for split in splits], [measure.name for measure in measures]
+    ids = [task.id for split in splits for task in split.train]
+    ids += [task.id for measure in measures for cell in measure.cells for task in cell]
+    faults = {
+        "no split or no measure": not splits or not measures,
+        "two splits or two measures of one name": any(len(set(group)) != len(group) for group in names),
+        "a name that is no plain file name": not all(NAME.fullmatch(name) for group in names for name in group),
+        "a task id that occurs twice": len(set(ids)) != len(ids),
+        "a measure without exactly one cell per split (or one shared cell)": any(
+            len(measure.cells) != (1 if measure.shared else len(splits)) for measure in measures
+        ),
+    }
+    for fault, found in faults.items():
+        if found:
+            raise ClaasbenchError(f"the scenario's stream has {fault}")
+
+
 def chosen(stream: Stream, names: Sequence[str]) -> list[Measure]:
     """Return the measures that the setting measure.names asks for, in the order of the stream."""
+    if not names:
+        raise invalid("measure.names", list(names), 'names of measures, "headline" or "all"')
     known = {measure.name: measure for measure in stream.measures}
     wanted: set[str] = set()
     for name in names:
@@ -176,7 +202,7 @@ class Runner:
         """Return the done.json of an earlier measured row with the same learner state."""
         for earlier in range(INIT, row):
             done = record.read_done(self.store.folder, record.row_name(earlier, self.stream))
-            if done and done["state"] == state and done["measures"]:
+            if done and done["state"] == state and done["measures"] and not record.failed(done):
                 return done
         return None
 

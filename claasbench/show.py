@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
+from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,25 @@ from claasbench.store import read_lines
 
 
 def settings(name: str) -> str:
-    """Return the docstring and the settings of plug-in `name`, of whichever kind."""
+    """Return the docstring and the settings of plug-in `name`, of whichever kind; a file is tried as each."""
+    if name.endswith(".py"):
+        return "\n\n".join(_describe(kind, name, cls) for kind, cls in _in_file(name))
     found = [(kind, registry.find(kind, name)) for kind in registry.BASES if name in registry.names(kind)]
     if not found:
         raise unknown("NAME", name, [known for kind in registry.BASES for known in registry.names(kind)])
     return "\n\n".join(_describe(kind, name, cls) for kind, cls in found)
+
+
+def _in_file(name: str) -> list[tuple[str, type[Any]]]:
+    found, refusal = [], ClaasbenchError("")
+    for kind in registry.BASES:
+        try:
+            found.append((kind, registry.find(kind, name)))
+        except ClaasbenchError as error:
+            refusal = error
+    if not found:
+        raise refusal
+    return found
 
 
 def _describe(kind: str, name: str, cls: type[Any]) -> str:
@@ -46,24 +62,43 @@ def _field_docs(cls: type[Any]) -> dict[str, str]:
 
 
 def transcript(folder: Path, row: str, task: str | None) -> str:
-    """Return one episode of a run: by default the first of the row."""
+    """Return the episodes of one task in a row, attempt by attempt; by default the row's first episode."""
     rows = sorted(path.name for path in (folder / "splits").glob("*") if path.is_dir())
     if not rows:
         raise ClaasbenchError(f"folder {str(folder)!r} holds no measured row of a run")
     if row not in rows:
         raise unknown("--row", row, rows)
     place = folder / "splits" / row
-    episodes = {episode["task"]: episode for episode in read_lines(place / "episodes.jsonl")}
+    episodes = list(_whole_lines(place / "episodes.jsonl"))
     if not episodes:
         why = "it was copied, or only its done.json was kept"
         raise ClaasbenchError(f"row {row!r} of {str(folder)!r} has no episodes: {why}")
-    task = task or next(iter(episodes))
-    if task not in episodes:
-        raise unknown("--task", task, episodes)
-    lines = [f"run {folder}   row {row}   task {task}   score {episodes[task]['score']}   {episodes[task]['status']}"]
-    for turn in read_lines(place / "turns.jsonl"):
-        if turn["task"] == task:
-            lines.append(f"\n[{turn['seat']} {turn['turn']}] sees:\n{turn['news']}")
-            lines.append(f"answers ({turn['finish']}):\n{turn['text']}")
-            lines.append(f"earns: reward {turn['reward']}, feedback {turn['feedback']!r}")
+    if task is not None and task not in {episode["task"] for episode in episodes}:
+        raise unknown("--task", task, dict.fromkeys(episode["task"] for episode in episodes))
+    wanted = [episode for episode in episodes if task is None or episode["task"] == task]
+    shown = wanted if task else wanted[:1]
+    turns = list(_whole_lines(place / "turns.jsonl"))
+    return "\n\n".join(_episode(episode, [turn for turn in turns if _key(turn) == _key(episode)]) for episode in shown)
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row.get(name) for name in ("task", "attempt", "measure", "variant"))
+
+
+def _episode(episode: dict[str, Any], turns: list[dict[str, Any]]) -> str:
+    where = " ".join(str(episode[name]) for name in ("split", "measure", "variant") if name in episode)
+    lines = [f"task {episode['task']}  {where}  attempt {episode['attempt']}"]
+    lines[0] += f"  score {episode['score']}  {episode['status']}"
+    for turn in turns:
+        lines.append(f"\n[{turn['seat']} {turn['turn']}] sees:\n{turn['news']}")
+        lines.append(f"answers ({turn['finish']}):\n{turn['text']}")
+        lines.append(f"earns: reward {turn['reward']}, feedback {turn['feedback']!r}")
     return "\n".join(lines)
+
+
+def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file that may be being written: a torn last line is left out."""
+    try:
+        yield from read_lines(path)
+    except json.JSONDecodeError:
+        return

@@ -21,7 +21,7 @@ SCHEMA = 1
 UNCOMMITTED = ("config.json", "digest.txt", "env.json", "commit.json", "lock", "stop")
 """Files that no commit covers: written once at the start, or about this process."""
 
-COMMITTED = ("updates.jsonl", "timing.jsonl", "splits/", "live/")
+COMMITTED = ("updates.jsonl", "timing.jsonl", "splits", "live")
 """Files and folders that a commit covers; whatever else lies in a run folder is not ours and is never touched."""
 
 REPORT = "report"
@@ -127,8 +127,9 @@ class Store:
         """Lend an empty folder that no commit knows."""
         folder = self.folder / "live" / "scratch"
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        yield folder
+        with _guard(folder):
+            folder.mkdir(parents=True)
+            yield folder
         shutil.rmtree(folder)
 
     def commit(self, cursor: dict[str, Any], save: Callable[[Path], None]) -> None:
@@ -143,14 +144,18 @@ class Store:
                 _sync(path)
             for name in sorted(self._dirty):
                 _sync(self.folder / name)
-            for parent in {(self.folder / name).parent for name in self._dirty}:
+            for parent in self._parents(fresh):
                 _sync(parent)
-            _sync(fresh)
         record = {"schema": SCHEMA, "commits": number, "cursor": cursor, "files": self.files}
         replace_file(self.folder / "commit.json", canonical(record) + b"\n")
         self.cursor, self.commits = cursor, number
         self._dirty.clear()
         shutil.rmtree(old, ignore_errors=True)
+
+    def _parents(self, fresh: Path) -> list[Path]:
+        """Return every folder that new files or folders were entered into."""
+        paths = [fresh / "x", *(self.folder / name for name in self._dirty)]
+        return sorted({parent for path in paths for parent in path.parents if parent.is_relative_to(self.folder)})
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -174,15 +179,16 @@ def clean(folder: Path) -> None:
         return
     if not (folder / "digest.txt").exists():
         raise ClaasbenchError(f"--clean: {str(folder)!r} holds no run of claasbench; remove it yourself")
-    ours = {*UNCOMMITTED, *(name.rstrip("/") for name in COMMITTED), REPORT}
+    ours = {*UNCOMMITTED, *COMMITTED, REPORT}
     if foreign := sorted(entry.name for entry in folder.iterdir() if entry.name not in ours):
         raise ClaasbenchError(f"--clean: {foreign[0]!r} in {str(folder)!r} is not of this run; move it away first")
     with _locked(folder) as held:
         for entry in folder.iterdir():
             if entry.is_dir():
                 shutil.rmtree(entry)
-            elif entry.name != "lock":
+            elif entry.name not in ("lock", "digest.txt"):
                 entry.unlink()
+        (folder / "digest.txt").unlink()  # last: what marks a run, so that a clean that was killed can be repeated
         held.close()
 
 
@@ -200,11 +206,12 @@ def new(folder: Path, config: Mapping[str, Any], digest: str) -> Store:
 def resume(folder: Path, config: Mapping[str, Any], digest: str, differing: Callable[[Any, Any], list[str]]) -> Store:
     """Take up the run of `folder` at its last commit; another configuration is refused, its keys named."""
     if not (folder / "digest.txt").exists():
-        begun = [folder / name for name in ("config.json", "config.json.tmp", "digest.txt.tmp")]
-        if used(folder) and not any(path.exists() for path in begun):
+        begun = {"config.json", "config.json.tmp", "digest.txt.tmp"}
+        found = {entry.name for entry in folder.iterdir()} - {"lock"} if folder.exists() else set()
+        if found - begun:
             raise ClaasbenchError(f"--resume: {str(folder)!r} holds no run of claasbench")
-        for path in begun:  # a start that was killed before it had written anything else
-            path.unlink(missing_ok=True)
+        for name in found:  # a start that was killed before it had written anything else
+            (folder / name).unlink()
         return new(folder, config, digest)
     if (folder / "digest.txt").read_text().strip() != digest:
         keys = differing(json.loads((folder / "config.json").read_text()), config)
@@ -213,7 +220,8 @@ def resume(folder: Path, config: Mapping[str, Any], digest: str, differing: Call
         if (folder / "commit.json").exists():
             record = json.loads((folder / "commit.json").read_text())
             store.cursor, store.commits, store.files = record["cursor"], record["commits"], record["files"]
-        store.repaired = _rewind(store)
+        if store.cursor.get("phase") != "done":
+            store.repaired = _rewind(store)
         (folder / "stop").unlink(missing_ok=True)
     return store
 
@@ -223,7 +231,7 @@ def _rewind(store: Store) -> list[str]:
     said = []
     for path in sorted(p for p in store.folder.rglob("*") if p.is_file()):
         name = path.relative_to(store.folder).as_posix()
-        if not name.startswith(COMMITTED) or path.is_relative_to(store.live):
+        if name.split("/")[0] not in COMMITTED or path.is_relative_to(store.live):
             continue
         if name not in store.files:
             path.unlink()
@@ -234,9 +242,12 @@ def _rewind(store: Store) -> list[str]:
     for name, length in store.files.items():
         path = store.folder / name
         if not path.exists() or path.stat().st_size != length:
-            raise ClaasbenchError(f"{str(path)!r} is shorter than its last commit says: the run folder was damaged")
+            how = "shorter than its last commit says" if path.exists() else "missing"
+            raise ClaasbenchError(f"{str(path)!r} is {how}: the run folder was damaged")
+    if store.cursor and not store.live.is_dir():
+        raise ClaasbenchError(f"{str(store.live)!r} is missing: the run folder was damaged")
     for folder in sorted((p for p in store.folder.rglob("*") if p.is_dir()), reverse=True):
-        ours = f"{folder.relative_to(store.folder).as_posix()}/".startswith(COMMITTED)
+        ours = folder.relative_to(store.folder).parts[0] in COMMITTED
         if ours and not any(folder.iterdir()) and not folder.is_relative_to(store.live):
             folder.rmdir()
     return said
@@ -278,7 +289,7 @@ def holder(folder: Path) -> str:
     """Return who runs in `folder` right now, or nothing."""
     if not (folder / "lock").exists():
         return ""
-    handle = os.open(folder / "lock", os.O_RDWR)
+    handle = os.open(folder / "lock", os.O_RDONLY)
     try:
         return "" if _flock(handle) else os.read(handle, 200).decode(errors="replace").strip()
     finally:

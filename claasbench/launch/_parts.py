@@ -6,17 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from claasbench import config, models, prompts, registry
+from claasbench import __version__, config, models, prompts, registry
 from claasbench.config import RunConfig, Table
 from claasbench.errors import ClaasbenchError, invalid, unknown
 from claasbench.learners.base import Learner
 from claasbench.policies.base import Policy
-from claasbench.runner import chosen
+from claasbench.runner import check_stream, chosen
 from claasbench.scenarios.base import Scenario
-from claasbench.types import LEARNER, Sampling, Stream, content_hash
+from claasbench.types import LEARNER, Sampling, Stream, Task, content_hash
 
 TABLES = ("scenario", "learner", "policy", "seats", "sampling", "stream", "measure", "checkpoint", "trial")
 SAMPLING = ("train", "measure")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A checked configuration with its scenario, stream, learner and policy classes; no model is loaded yet."""
+
+    config: RunConfig
+    scenario: Scenario
+    stream: Stream
+    learner: Learner
+    policies: dict[str, type[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,30 +41,18 @@ class Parts:
     seats: dict[str, Policy]
 
 
-def assemble(raw: Mapping[str, Any], offline: bool = False) -> Parts:
-    """Return the actors that `raw` tables name; whatever is unknown or out of range is refused in one line.
-
-    `offline` says how models are loaded, not which: it is handed to the policies and kept out of the configuration.
-    """
-    for name, value in raw.items():
-        if name not in TABLES:
-            raise unknown("table", name, TABLES)
-        if not isinstance(value, dict):
-            raise invalid(name, value, "a table")
+def configure(raw: Mapping[str, Any]) -> Plan:
+    """Return what `raw` tables mean; whatever is unknown or out of range is refused in one line."""
+    check_tables(raw)
     scenario_table, scenario_class = _plugin("scenarios", raw.get("scenario", {}), "scenario")
     learner_table, learner_class = _plugin("learners", raw.get("learner", {}), "learner")
     scenario: Scenario = scenario_class(**_settings(scenario_table))
-    learner: Learner = learner_class(**_settings(learner_table))
-    tables = {LEARNER: raw.get("policy", {}), **raw.get("seats", {})}
-    for seat in tables:
-        if seat not in scenario.seats:
-            raise unknown("seats", seat, [name for name in scenario.seats if name != LEARNER])
-    checked = {seat: _policy_table(table, _where(seat)) for seat, table in tables.items()}
+    policies = _policies(raw, scenario)
     made = RunConfig(
         scenario=scenario_table,
         learner=learner_table,
-        policy=checked[LEARNER][0],
-        seats={seat: table for seat, (table, _) in checked.items() if seat != LEARNER},
+        policy=policies[LEARNER][0],
+        seats={seat: table for seat, (table, _) in policies.items() if seat != LEARNER},
         sampling=_sampling(raw.get("sampling", {}), scenario.sampling()),
         stream=_stream(raw.get("stream", {}), scenario),
         measure=config.build(config.MeasureTable, raw.get("measure", {}), "measure"),
@@ -61,17 +60,60 @@ def assemble(raw: Mapping[str, Any], offline: bool = False) -> Parts:
         trial=config.build(config.TrialTable, raw.get("trial", {}), "trial"),
     )
     _check(made)
-    stream = scenario.stream(made.trial.order)  # what is wrong with it shows before a model is loaded
+    stream = scenario.stream(made.trial.order)
+    check_stream(stream)
     chosen(stream, made.measure.names)
-    seats = {seat: _policy(table, policy, offline) for seat, (table, policy) in checked.items()}
-    for seat in scenario.seats:
+    learner: Learner = learner_class(**_settings(learner_table))
+    _check_state(learner_class, learner_table["name"])
+    return Plan(made, scenario, stream, learner, {seat: cls for seat, (_, cls) in policies.items()})
+
+
+def check_tables(raw: Mapping[str, Any]) -> None:
+    """Refuse unknown tables and values where tables belong."""
+    for name, value in raw.items():
+        if name not in TABLES:
+            raise unknown("table", name, TABLES)
+        inner = value.items() if isinstance(value, dict) and name in ("seats", "sampling") else ()
+        for key, table in ((name, value), *((f"{name}.{key}", table) for key, table in inner)):
+            if not isinstance(table, dict):
+                raise invalid(key, table, "a table of settings, as in policy.model = ...")
+
+
+def assemble(raw: Mapping[str, Any], offline: bool = False) -> Parts:
+    """Return the actors that `raw` tables name, models loaded.
+
+    `offline` says how models are loaded, not which: it is handed to the policies and kept out of the configuration.
+    """
+    plan = configure(raw)
+    made = plan.config
+    tables = {LEARNER: made.policy, **made.seats}
+    seats = {seat: _policy(tables[seat], cls, offline) for seat, cls in plan.policies.items()}
+    for seat in plan.scenario.seats:
         seats.setdefault(seat, seats[LEARNER].at("base"))
-    if missing := learner.needs - seats[LEARNER].offers:
+    if missing := plan.learner.needs - seats[LEARNER].offers:
         raise ClaasbenchError(
-            f"learner.name = {learner_table['name']!r} needs {', '.join(sorted(missing))}, "
+            f"learner.name = {made.learner['name']!r} needs {', '.join(sorted(missing))}, "
             f"which policy.model = {made.policy['model']!r} does not offer"
         )
-    return Parts(made, _resolved(made, stream, scenario, seats), scenario, learner, seats)
+    return Parts(made, _resolved(plan, seats), plan.scenario, plan.learner, seats)
+
+
+def _policies(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, tuple[Table, type[Any]]]:
+    """Return the complete table and the class of every seat that has one, the learner's first."""
+    others = [name for name in scenario.seats if name != LEARNER]
+    for seat in raw.get("seats", {}):
+        if seat not in others:
+            raise unknown("seats", seat, others)
+    tables = {LEARNER: raw.get("policy", {}), **raw.get("seats", {})}
+    return {seat: _policy_table(table, _where(seat)) for seat, table in tables.items()}
+
+
+def _check_state(cls: type[Any], name: str) -> None:
+    """Refuse a learner that learns and is not saved: its rows would pass for equal, and a resume would lose it."""
+    learns = cls.observe is not Learner.observe or cls.end_split is not Learner.end_split
+    saves = cls.save is not Learner.save and cls.load is not Learner.load
+    if learns and not saves:
+        raise ClaasbenchError(f"learner.name = {name!r} learns but does not define both save and load")
 
 
 def _where(seat: str) -> str:
@@ -80,25 +122,32 @@ def _where(seat: str) -> str:
 
 def _plugin(kind: str, table: Mapping[str, Any], where: str) -> tuple[Table, type[Any]]:
     """Return the complete table of a plug-in and its class."""
-    if "name" not in table:
-        raise ClaasbenchError(f"{where}.name is missing: allowed: {', '.join(registry.names(kind))}")
-    found = registry.find(kind, str(table["name"]))
+    name = table.get("name")
+    if not isinstance(name, str):
+        raise invalid(f"{where}.name", name, f"one of {', '.join(registry.names(kind))}, or ./file.py")
+    found = registry.find(kind, name)
     own = {key: value for key, value in table.items() if key != "name"}
-    return {"name": table["name"], **config.complete(found, own, where)}, found
+    return {"name": registry.canonical(kind, name), **config.complete(found, own, where)}, found
 
 
 def _policy_table(table: Mapping[str, Any], where: str) -> tuple[Table, type[Any]]:
     """Return the complete table of a policy and its class: `engine:name` picks the engine, a bare name means hf."""
-    if not isinstance(table.get("model"), str):
-        raise invalid(f"{where}.model", table.get("model"), "a model's name, folder or engine:name")
-    prefix, colon, _ = table["model"].partition(":")
-    engine = table.get("engine", prefix if colon and prefix in registry.names("policies") else "hf")
+    model, engine = table.get("model"), table.get("engine")
+    if not isinstance(model, str) or not model:
+        raise invalid(f"{where}.model", model, "a model's name, folder or engine:name")
+    prefix, colon, rest = model.partition(":")
+    named = bool(colon) and prefix in registry.names("policies")
+    engine = engine if engine is not None else prefix if named else "hf"
+    if not isinstance(engine, str):
+        raise invalid(f"{where}.engine", engine, f"one of {', '.join(registry.names('policies'))}")
     found = registry.find("policies", engine)
     own = {key: value for key, value in table.items() if key != "engine"}
     if "offline" in own:
         raise invalid(f"{where}.offline", own["offline"], "the flag --offline, as it changes no result")
+    own["model"] = rest if named and engine == "hf" else model
     complete = config.complete(found, own, where)
-    return {"engine": engine, **{key: value for key, value in complete.items() if key != "offline"}}, found
+    kept = {key: value for key, value in complete.items() if key != "offline"}
+    return {"engine": registry.canonical("policies", engine), **kept}, found
 
 
 def _policy(table: Table, cls: type[Any], offline: bool) -> Policy:
@@ -150,18 +199,27 @@ def _check(made: RunConfig) -> None:
             raise invalid(name, value, "0 or more")
 
 
-def _resolved(made: RunConfig, stream: Stream, scenario: Scenario, seats: Mapping[str, Policy]) -> Table:
+def _resolved(plan: Plan, seats: Mapping[str, Policy]) -> Table:
     """Return what the names stand for on this machine; part of the digest."""
+    stream, made = plan.stream, plan.config
     tasks = [
-        [[split.name, split.kind, [task.id for task in split.train]] for split in stream.splits],
-        [[measure.name, [[task.id for task in cell] for cell in measure.cells]] for measure in stream.measures],
+        [[split.name, split.kind, [_identity(task) for task in split.train]] for split in stream.splits],
+        [[measure.name, [[_identity(task) for task in cell] for cell in measure.cells]] for measure in stream.measures],
     ]
-    engine, model = made.policy["engine"], made.policy["model"]
+    classes = {"scenario": type(plan.scenario), "learner": type(plan.learner)}
+    classes |= {_where(seat): cls for seat, cls in plan.policies.items()}
+    sources = {table: registry.source(cls) for table, cls in classes.items()}
     return {
+        "claasbench": __version__,
         "stream": content_hash(tasks),
         "model": seats[LEARNER].served,
         "policies": {seat: dict(policy.identity()) for seat, policy in sorted(seats.items())},
+        "plugins": {table: source for table, source in sources.items() if source},
         "prompts": prompts.digest(),
-        "toy": engine == "scripted" or models.toy(model),
-        "facts": dict(scenario.facts()),
+        "toy": made.policy["engine"] == "scripted" or models.toy(made.policy["model"]),
+        "facts": dict(plan.scenario.facts()),
     }
+
+
+def _identity(task: Task) -> list[str | int]:
+    return [task.id, task.kind, task.seed]

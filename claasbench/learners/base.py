@@ -25,7 +25,11 @@ class Learner(ABC):
         self.policy = seats[LEARNER]
 
     def observe(self, experiences: Sequence[Experience]) -> Iterator[Update]:
-        """Learn from one batch of training episodes, in stream order."""
+        """Learn from one batch of training episodes, in stream order.
+
+        An experience may have no turns: its first prompt did not fit. Whoever overrides this or end_split must also
+        define save and load.
+        """
         yield from ()
 
     def end_split(self, name: str) -> Iterator[Update]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from claasbench import prompts
-from claasbench.errors import invalid
+from claasbench.errors import ClaasbenchError, invalid
 from claasbench.learners.base import Learner
 from claasbench.policies.base import Policy, Wrapper
 from claasbench.types import LEARNER, Experience, Key, Message, Request, Sample, Update, with_context
@@ -41,6 +41,8 @@ class _Remembering(Wrapper):
 
     def _with_memory(self, request: Request) -> Request:
         key = request.key
+        if request.prompt.slot is None:
+            raise ClaasbenchError("learner.name = 'icl' needs prompts with a slot; this scenario's have none")
         if (key.task, key.attempt) not in self.chosen:
             self.chosen[key.task, key.attempt] = self.learner.memory(request.prompt.news)[0]
         prompt = with_context(request.prompt, self.chosen[key.task, key.attempt])

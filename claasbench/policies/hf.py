@@ -39,11 +39,17 @@ class Hf(Policy):
     """Make no network call."""
     context: int = 0
     """Most tokens of prompt and reply together; 0 takes the model's own limit."""
+    threads: int = 0
+    """CPU threads; 0 takes all cores. Sums depend on it, so it is part of the digest."""
 
     offers: ClassVar[frozenset[str]] = frozenset({"logprobs", "weights"})
 
     def __post_init__(self) -> None:
         """Load the model; refuse one that cannot be rendered for or cached."""
+        if self.threads < 0:
+            raise invalid("policy.threads", self.threads, "0 (all cores) or more")
+        if self.threads:
+            torch.set_num_threads(self.threads)
         self.loaded: Loaded = models.load(self.model, self.device, self.offline)
         self.served = f"v0-{self.loaded.content[:12]}"
         self._renderer = Renderer(self.loaded, self.template)

@@ -1,8 +1,11 @@
 """The command line as people use it: mistakes cost one line and exit code 2, and nothing is written."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -166,3 +169,133 @@ def test_stop_asks_only_running_runs(here):
     code, _, err = command("stop", "r")
     assert (code, "0 running runs" in err) == (0, True)
     assert not (here / "r/stop").exists()
+
+
+SLOW = """
+[scenario]
+name = "frozen-lake"
+[policy]
+model = "scripted:random"
+[learner]
+name = "icl"
+[stream]
+batch = 1
+[axes]
+"trial.seed" = [0, 1]
+"""
+
+
+def begun(folder):
+    while not (folder / "splits/00-4x4/turns.jsonl").exists():
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_sweep_stops_its_runs_between_units(how, here):
+    (here / "s.toml").write_text(SLOW)
+    words = [sys.executable, "-m", "claasbench.cli", "sweep", "s.toml", "--out", "study"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, start_new_session=True) as process:
+        begun(here / "study/icl-scripted-random/o0-s0")
+        os.killpg(process.pid, how)
+    assert process.returncode == 130
+    log = (here / "study/icl-scripted-random/o0-s0.log").read_text()
+    assert "stopping after this unit" in log
+    assert "Go on with" in log
+    assert "lost" not in log
+    assert not (here / "study/icl-scripted-random/o0-s1").exists()
+
+
+def test_stopping_a_run_of_a_sweep_starts_no_other(here):
+    (here / "s.toml").write_text(SLOW)
+    words = [sys.executable, "-m", "claasbench.cli", "sweep", "s.toml", "--out", "study"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        begun(here / "study/icl-scripted-random/o0-s0")
+        assert command("stop", "study")[0] == 0
+        said = process.communicate()[1]
+    assert process.returncode == 1
+    assert "2 runs did not finish" in said
+    assert not (here / "study/icl-scripted-random/o0-s1").exists()
+
+
+def test_a_sweep_checks_every_run_before_it_starts_one(here):
+    (here / "s.toml").write_text(STUDY.format(scenario=password(here / "plugin")).replace('"scripted"]', '"scriptd"]'))
+    code, _, err = command("sweep", "s.toml", "--out", "study")
+    assert (code, "did you mean 'scripted'?" in err) == (2, True)
+    assert not (here / "study").exists()
+
+
+def test_a_sweep_leaves_pruned_results_alone_and_refuses_other_settings(here):
+    (here / "s.toml").write_text(STUDY.format(scenario=password(here / "plugin")))
+    assert command("sweep", "s.toml", "--out", "study")[0] == 0
+    for path in sorted((here / "study").rglob("*"), reverse=True):
+        if path.is_file() and path.name != "done.json":
+            path.unlink()
+    code, _, err = command("sweep", "s.toml", "--out", "study")
+    assert (code, "start" in err) == (0, False)
+    with (here / "s.toml").open("a") as file:
+        file.write("[stream]\nbatch = 3\n")
+    code, _, err = command("sweep", "s.toml", "--out", "study")
+    assert (code, "stream.batch: 16 -> 3" in err) == (2, True)
+
+
+def test_axes_may_be_tables_and_any_text(here):
+    text = STUDY.format(scenario=password(here / "plugin")).split("[axes]")[0]
+    text += '[axes]\nlearner = [{name = "icl", items = 2}, {name = "none"}]\n'
+    (here / "s.toml").write_text(text)
+    code, _, err = command("sweep", "s.toml", "--out", "study")
+    assert code == 0, err
+    items = [json.loads(path.read_text())["learner"] for path in sorted(here.glob("study/*/*/config.json"))]
+    assert [learner.get("items") for learner in items] == [2, None]
+
+
+@pytest.mark.parametrize(
+    ("axes", "said"),
+    [
+        ("axes = 3", "axes = 3"),
+        ("[axes]\nzip = 3", "axes.zip = 3"),
+        ('[axes]\n"trial.seed" = 3', "a list of values"),
+        ('[axes]\n"trial.seed" = [0, 1]\n"trial.order" = [0]\nzip = ["trial.seed", "trial.order"]', "of one length"),
+        (
+            '[axes]\n"a.a" = [0]\n"a.b" = [0]\n"a.c" = [0]\nzip = [["a.a", "a.b"], ["a.a", "a.c"]]',
+            "each axis once",
+        ),
+    ],
+)
+def test_ill_formed_axes_are_one_line(axes, said, here):
+    (here / "s.toml").write_text(axes + '\n[scenario]\nname = "frozen-lake"\n')
+    code, _, err = command("run", "s.toml", "--model", "scripted:random")
+    assert (code, said in err.splitlines()[-1]) == (2, True), err
+
+
+def test_a_trial_that_no_run_of_the_study_has_is_refused(here):
+    (here / "s.toml").write_text(STUDY.format(scenario=password(here / "plugin")))
+    code, _, err = command("run", "s.toml", "--seed", "7")
+    assert (code, "trial.seed=7" in err, "trial.seed=1" in err) == (2, True, True)
+
+
+def test_a_folder_of_other_settings_points_to_out_not_to_clean(here):
+    command("run", "frozen-lake", *RANDOM, *SMALL)
+    code, _, err = command("run", "frozen-lake", *RANDOM, *SMALL, "--set", "scenario.protocol=drift")
+    assert (code, "scenario.protocol: 'shift' -> 'drift'" in err, "--clean" in err) == (2, True, False)
+
+
+def test_places_that_cannot_take_a_run_are_one_line(here):
+    (here / "file").write_text("")
+    for out in ("file", "file/x"):
+        code, _, err = command("run", "frozen-lake", *RANDOM, "--out", out)
+        assert (code, "is not a folder" in err) == (2, True)
+
+
+def test_show_keeps_attempts_apart(here):
+    command("run", "frozen-lake", *RANDOM, *SMALL, "--out", "r", "--set", "measure.attempts=2")
+    episodes = [json.loads(line) for line in (here / "r/splits/init/episodes.jsonl").read_text().splitlines()]
+    assert command("show", "r")[1].count("[learner 0] sees:") == 1
+    out = command("show", "r", "--task", episodes[0]["task"])[1]
+    assert [out.count(text) for text in ("attempt 0", "attempt 1", "[learner 0] sees:")] == [1, 1, 2]
+
+
+def test_show_reads_a_plug_in_file(here):
+    command("init", "learner", "my-counter")
+    assert "threshold = 1.0" in command("show", "./my_counter.py")[1]
+    (here / "icl").mkdir()
+    assert "memory_tokens" in command("show", "icl")[1]

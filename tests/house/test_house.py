@@ -184,6 +184,7 @@ def test_every_study_file_assembles(path):
 def test_docs_are_few_and_short():
     pages = list((ROOT / "docs").glob("*.md"))
     assert 0 < len(pages) <= 10
+    assert all(len(page.read_text().splitlines()) <= 120 for page in pages)
 
 
 def test_the_top_level_is_fixed():

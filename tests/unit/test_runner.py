@@ -128,7 +128,7 @@ def test_events_tell_the_story(scenario, tmp_path):
     events = play(tables(scenario), tmp_path / "run")
     assert all(isinstance(event, Event) for event in events)
     kinds = Counter(event.kind for event in events)
-    assert kinds == {"start": 1, "episode": 32 * 3 + 32, "update": 2, "commit": 2, "row": 3, "end": 1}
+    assert kinds == {"start": 1, "play": 5, "episode": 32 * 3 + 32, "update": 2, "commit": 2, "row": 3, "end": 1}
 
 
 def test_a_shared_measure_has_one_cell(tmp_path):
