@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 
 import pytest
-from toys import play
 
 from claasbench.launch import study
+from toys import play
 
 ROOT = Path(__file__).parents[2]
 PLANNED = {str(study.folder(run.tables, run.values)): run for run in study.runs(ROOT / "experiments/first.toml")}
