@@ -18,7 +18,7 @@ from claasbench import __version__, prompts
 from claasbench.errors import ClaasbenchError
 from claasbench.store import replace_file
 
-PACKAGES = ("torch", "transformers", "textarena", "numpy", "scipy", "matplotlib", "gguf", "typer", "rich")
+PACKAGES = ("torch", "transformers", "textarena", "numpy", "scipy", "matplotlib", "gguf", "accelerate", "typer", "rich")
 
 
 def packages() -> dict[str, str | None]:
