@@ -10,6 +10,7 @@ from pathlib import Path
 from claasbench import config, scaffold, store
 from claasbench.launch._parts import assemble
 from claasbench.runner import Runner
+from claasbench.types import Sample
 
 PLUGINS = Path(__file__).parent / "plugins"
 
@@ -41,6 +42,18 @@ def play(made: dict, folder: Path, resume: bool = False) -> list:
         return [] if held.cursor.get("phase") == "done" else list(runner.events())
     finally:
         held.close()
+
+
+def played(scenario, task, answers) -> tuple:
+    """Return the prompts of one episode and its outcome (None where the answers end first)."""
+    episode = scenario.play(task)
+    seen = [next(episode)]
+    for answer in answers:
+        try:
+            seen.append(episode.send(Sample(answer)))
+        except StopIteration as stop:
+            return seen, stop.value
+    return seen, None
 
 
 def done(folder: Path, row: str) -> dict:

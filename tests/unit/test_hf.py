@@ -121,6 +121,30 @@ def test_a_second_turn_reuses_the_common_prefix_and_changes_nothing(policy, fold
         assert new.prefilled == len(new.prompt_ids) - common(old.prompt_ids, new.prompt_ids) < 40
 
 
+def test_what_a_batch_has_in_common_is_kept_once(policy):
+    policy.sample(batch())
+    pasts = list(policy._pasts.values())
+    (shared,) = {id(past.shared): past.shared for past in pasts}.values()
+    assert len(shared.ids) > 64
+    for past in pasts:
+        assert past.ids[: len(shared.ids)] == shared.ids
+        assert {keys.shape[1] for keys in past.keys} == {len(past.ids) - len(shared.ids)}
+    policy.sample(batch(turn=1))
+    assert {id(past.shared) for past in policy._pasts.values()} == {id(shared)}
+
+
+def test_rows_that_leave_their_common_prefix_keep_their_results(policy, folder):
+    policy.sample(batch(4))
+    other = (Message("system", "Another beginning altogether."), Message("user", "x"))
+    stranger = Request(Key("new", 0, "learner", 0), Prompt(other), 7, Sampling(max_tokens=12))
+    mixed = [*batch(4, turn=1), stranger]
+    warm = policy.sample(mixed)
+    cold = Hf(str(folder), device="cpu").sample(mixed)
+    for left, right in zip(warm, cold, strict=True):
+        assert left.token_ids == right.token_ids
+        assert close(left.logprobs, right.logprobs)
+
+
 def test_unlike_needs_share_a_batch(policy, folder):
     before = policy.sample(batch(4))
     mixed = [request(f"task{n}", "go " * (3 * n) + f"{n}" + " on" * (1 + 40 * (n % 2)), 1) for n in range(6)]

@@ -11,20 +11,9 @@ from claasbench.scenarios._engine import IDS
 from claasbench.scenarios.frozen_lake import FrozenLake
 from claasbench.scenarios.sokoban import Sokoban
 from claasbench.types import Sample, with_context
+from toys import played
 
 STREAMS = [(game, protocol) for game in (FrozenLake, Sokoban) for protocol in ("shift", "drift", "oel")]
-
-
-def played(scenario, task, answers):
-    """Return the prompts of an episode and its outcome (None where the answers end first)."""
-    play = scenario.play(task)
-    seen = [next(play)]
-    for answer in answers:
-        try:
-            seen.append(play.send(Sample(answer)))
-        except StopIteration as stop:
-            return seen, stop.value
-    return seen, None
 
 
 def first(scenario, split=0):

@@ -15,21 +15,10 @@ from claasbench.scenarios import _engine, _manifest
 from claasbench.scenarios.frozen_lake import FrozenLake
 from claasbench.scenarios.sokoban import Sokoban
 from claasbench.types import Sample, content_hash
+from toys import played
 
 GAMES = (FrozenLake, Sokoban)
 PROTOCOLS = ("shift", "drift", "return", "oel")
-
-
-def prompts(scenario, task, answers):
-    """Return the prompts of an episode and its outcome (None where the answers end first)."""
-    play = scenario.play(task)
-    seen = [next(play)]
-    for answer in answers:
-        try:
-            seen.append(play.send(Sample(answer)))
-        except StopIteration as stop:
-            return seen, stop.value
-    return seen, None
 
 
 def boards(tasks):
@@ -208,7 +197,7 @@ def test_play_leaves_the_global_random_state_and_standard_output_alone(game, cap
     task = scenario.stream(0).splits[0].train[0]
     random.seed(5)
     before = random.getstate()
-    prompts(scenario, task, ["[left]", "[up]", "[right]"])
+    played(scenario, task, ["[left]", "[up]", "[right]"])
     assert random.getstate() == before
     assert capsys.readouterr().out == ""
 
@@ -218,7 +207,7 @@ def test_interleaved_episodes_equal_the_same_ones_alone(game):
     scenario = game()
     tasks = scenario.stream(0).splits[0].train[:2]
     answers = ["[left]", "[up]", "[down]", "[right]", "[right]", "[down]"] * 3
-    alone = [prompts(scenario, task, answers) for task in tasks]
+    alone = [played(scenario, task, answers) for task in tasks]
     plays = [scenario.play(task) for task in tasks]
     seen, ends = [[next(play)] for play in plays], [None, None]
     for answer in answers:
