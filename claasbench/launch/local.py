@@ -108,13 +108,15 @@ def _ended(running: dict[str, subprocess.Popen[bytes]]) -> Iterator[None]:
     def interrupt(number: int, frame: Any) -> None:  # noqa: ANN401 (a frame)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    # SIGINT too: a shell that puts us into the background has it ignored
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
         while alive := [process for process in running.values() if process.poll() is None]:
             _terminate(alive)
-        signal.signal(signal.SIGTERM, before)
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 def _terminate(processes: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -58,8 +58,10 @@ def draw(study: Study, folder: Path) -> list[Path]:
 
 def _save(figure: Any, folder: Path, stem: str) -> list[Path]:  # noqa: ANN401 (a matplotlib Figure)
     paths = [folder / f"{stem}.{suffix}" for suffix in FORMATS]
+    figure.draw_without_rendering()
+    cut = figure.get_tightbbox().padded(0.05)  # once, not once per format as "tight" would
     for path, metadata in zip(paths, FORMATS.values(), strict=True):
-        figure.savefig(path, metadata=metadata, bbox_inches="tight", pad_inches=0.05)
+        figure.savefig(path, metadata=metadata, bbox_inches=cut)
     return paths
 
 

@@ -194,10 +194,11 @@ def begun(folder):
 def test_an_interrupted_sweep_stops_its_runs_between_units(how, here):
     (here / "s.toml").write_text(SLOW)
     words = [sys.executable, "-m", "claasbench.cli", "sweep", "s.toml", "--out", "study"]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         begun(here / "study/icl-scripted-random/o0-s0")
         os.killpg(process.pid, how)
-    assert process.returncode == 130
+        said = process.communicate()[1]
+    assert process.returncode == 130, said
     log = (here / "study/icl-scripted-random/o0-s0.log").read_text()
     assert "stopping after this unit" in log
     assert "Go on with" in log
