@@ -1,9 +1,10 @@
-"""Time load + study + Markdown over finished runs: python benchmarks/report.py.
+"""Time what `claasbench report` does over finished runs, and its text alone; aim: 200 runs in under 10 s, linear.
 
 Every run has 5 rows (the untrained one and 4 checkpoints) of 4 cells with 50 tasks, so 1 000 measured episodes.
 They are the trials of 20 methods, or each a method of its own (the worst case: noise floors are taken by method).
 """
 
+import io
 import random
 import sys
 import tempfile
@@ -13,8 +14,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from rich.console import Console
+
 import fake_results
-from claasbench.report import load, numbers, text
+from claasbench.report import figures, load, numbers, terminal, text
 
 SPLITS = ["4x4", "5x5", "slip", "mirror"]
 TASKS = 50
@@ -30,12 +33,18 @@ def build(folder: Path, runs: int, method: Callable[[int], int]) -> None:
         fake_results.write(folder / f"r{number:03d}", SPLITS, rows, live, config)
 
 
-def seconds(runs: int, method: Callable[[int], int]) -> float:
-    """Return the time of one report."""
+def seconds(runs: int, method: Callable[[int], int], whole: bool = False) -> float:
+    """Return the time of one report; `whole` adds the terminal's tables and all figures."""
     with tempfile.TemporaryDirectory() as name:
         build(Path(name), runs, method)
         start = time.perf_counter()
-        text.markdown(numbers.study(load.load([Path(name)])))
+        study = numbers.study(load.load([Path(name)]))
+        text.markdown(study)
+        if whole:
+            console = Console(file=io.StringIO(), width=120)
+            for part in terminal.render(study):
+                console.print(part)
+            figures.draw(study, Path(name) / "report")
         return time.perf_counter() - start
 
 
@@ -44,7 +53,11 @@ def main() -> None:
     seconds(2, lambda number: 0)  # imports and caches
     for name, method in (("20 methods", lambda number: number % 20), ("one method a run", lambda number: number)):
         few, many = seconds(20, method), seconds(200, method)
-        print(f"{name}: 20 runs {few:.2f} s, 200 runs {many:.2f} s, time of one run x {many / 200 / (few / 20):.2f}")
+        print(
+            f"text, {name}: 20 runs {few:.2f} s, 200 runs {many:.2f} s, time of one run x {many / 200 / (few / 20):.2f}"
+        )
+    few, many = (seconds(runs, lambda number: number % 20, whole=True) for runs in (20, 200))
+    print(f"with figures, 20 methods: 20 runs {few:.2f} s, 200 runs {many:.2f} s")
 
 
 if __name__ == "__main__":

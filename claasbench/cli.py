@@ -316,11 +316,11 @@ def report(
             return
     for part in terminal.render(study):
         out.print(part)
-    from claasbench.report import plots
+    from claasbench.report import figures
 
     target = out_ or folders[0] / "report"
     target.mkdir(parents=True, exist_ok=True)
-    drawn = plots.draw(study, target)
+    drawn = figures.draw(study, target)
     (target / "report.md").write_text(text.markdown(study), encoding="utf-8")
     say(f"wrote report.md and {len(drawn)} figures to {target}")
 

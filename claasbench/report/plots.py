@@ -1,4 +1,4 @@
-"""Figures for papers: heat maps, checkpoint curves and live curves as PNG, SVG and PDF, the same bytes every time.
+"""Figures for papers: heat maps, checkpoint curves and live curves.
 
 Axes have fixed sizes in inches and a figure is cut around whatever stands beside them: no name can squeeze them.
 """
@@ -6,27 +6,18 @@ Axes have fixed sizes in inches and a figure is cut around whatever stands besid
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeAlias
 
 from claasbench.report import estimates, scores
 from claasbench.report.cautions import toys
-from claasbench.report.numbers import Method, Section, Series, Study
+from claasbench.report.numbers import Method, Section, Series
 from claasbench.report.results import Cell, mean
 from claasbench.report.table import NONE, percent, plain
 from claasbench.stats import Interval
 from claasbench.types import Bounds
 
-FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-"""With the metadata that would differ from one day to the next."""
-STYLE: dict[str, Any] = {
-    "font.family": "DejaVu Sans", "font.size": 7, "axes.titlesize": 7, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6,
-    "hatch.linewidth": 0.5, "lines.linewidth": 1.1, "lines.markersize": 3, "legend.frameon": False,
-    "savefig.dpi": 200, "pdf.fonttype": 42, "svg.hashsalt": "claasbench", "text.parse_math": False,
-}  # fmt: skip
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito's, which differ without colour vision; markers and dashes differ too."""
 MARKERS = "osD^vP"
@@ -39,48 +30,27 @@ TEXTS = 20
 """With more columns the cells of a heat map hold no text."""
 BLOCK = 8
 """Training episodes behind one point of the live curve, at least."""
+Job: TypeAlias = tuple[str, Callable[[], Any]]
+"""A figure's file name without its ending, and what makes it."""
 OVER = {"tasks": "tasks of one trial (this checkpoint, not the method)", "seeds": "seeds of one order"}
 
 
-def draw(study: Study, folder: Path) -> list[Path]:
-    """Draw all figures of a study into `folder` and return their paths."""
-    import matplotlib
-
-    folder.mkdir(parents=True, exist_ok=True)
-    paths: list[Path] = []
-    with matplotlib.rc_context(STYLE):
-        for number, section in enumerate(study.sections, 1):
-            for name, figure in _figures(section):
-                stem = "-".join(_slug(part) for part in (str(number), section.heading, name))
-                paths += _save(figure, folder, stem)
-    return paths
-
-
-def _save(figure: Any, folder: Path, stem: str) -> list[Path]:  # noqa: ANN401 (a matplotlib Figure)
-    paths = [folder / f"{stem}.{suffix}" for suffix in FORMATS]
-    figure.draw_without_rendering()
-    cut = figure.get_tightbbox().padded(0.05)  # once, not once per format as "tight" would
-    for path, metadata in zip(paths, FORMATS.values(), strict=True):
-        figure.savefig(path, metadata=metadata, bbox_inches=cut)
-    return paths
-
-
-def _figures(section: Section) -> Iterator[tuple[str, Any]]:
-    """Heat maps by method, curves by measure and a few methods at a time."""
+def figures(section: Section) -> Iterator[Job]:
+    """Heat maps by method, curves by measure and a few methods at a time: names, and how to make each."""
     for (measure, shared), group in scores.named(section.methods).items():
         for number, one in enumerate([] if shared else group, 1):
             title = _title(f"{measure}: {one.label}", [one.method])
-            yield f"matrix-{measure}-{number:02d}-{one.label}", _matrix(title, one.series)
+            yield f"matrix-{measure}-{number:02d}-{one.label}", partial(_matrix, title, one.series)
         for start in range(0, len(group), len(COLOURS)):
             some = group[start : start + len(COLOURS)]
             title = _title(f"{measure}: success after every split, %", [one.method for one in some])
-            yield f"curves-{measure}-{start + 1:02d}", _curves(title, some)
+            yield f"curves-{measure}-{start + 1:02d}", partial(_curves, title, some)
     for start in range(0, len(section.methods), len(COLOURS)):
         methods = section.methods[start : start + len(COLOURS)]
         if not any(point.n for method in methods for point in method.live):
             continue
         title = _title("live: success while training, each task played once, %", methods)
-        yield f"live-{start + 1:02d}", _live(title, methods)
+        yield f"live-{start + 1:02d}", partial(_live, title, methods)
 
 
 def _title(text: str, methods: Sequence[Method]) -> str:
@@ -288,7 +258,3 @@ def _shown(text: str, most: int) -> str:
     """Text of a few letters that the font has, for a missing one is a warning."""
     known = "".join(char if ord(char) < 0x250 or char == NONE else "?" for char in plain(text))
     return known if len(known) <= most else f"{known[: most // 2 - 1]}..{known[1 - most // 2 :]}"
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.+]+", "-", text).strip("-.")[:60]

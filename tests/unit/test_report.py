@@ -13,7 +13,7 @@ from rich.console import Console
 
 import fake_results as fake
 from claasbench.errors import ClaasbenchError
-from claasbench.report import cautions, load, numbers, plots, tables, terminal, text
+from claasbench.report import cautions, figures, load, numbers, tables, terminal, text
 
 SPLITS = ["4x4", "5x5", "6x6"]
 GOLDEN = [[4, 5, 2], [16, 6, 4], [14, 18, 8], [12, 16, 17]]
@@ -356,8 +356,8 @@ def test_figures_are_drawn_the_same_twice(tmp_path):
     successes = [GOLDEN[0], None, *GOLDEN[2:]]
     folder = fake.write(tmp_path / HOSTILE.replace("\n", ""), [HOSTILE, *SPLITS[1:]], rows(successes), LIVE)
     fake.edit(folder, lambda done: done["resolved"].update(toy=True))
-    first = plots.draw(study(folder), tmp_path / "one")
-    again = plots.draw(study(folder), tmp_path / "two")
+    first = figures.draw(study(folder), tmp_path / "one")
+    again = figures.draw(study(folder), tmp_path / "two")
     assert {path.suffix for path in first} == {".png", ".svg", ".pdf"}
     assert len(first) == 9  # heat maps, checkpoint curves and the live curve
     assert all(path.stat().st_size > 5000 for path in first)
