@@ -109,11 +109,13 @@ class Store:
         self._dirty.add(name)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write the whole file `name` of the run folder."""
+        """Write the whole file `name` of the run folder; a report that reads along never sees half of it."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(path.name + ".tmp")
         with _guard(path):
-            path.write_bytes(data)
+            temporary.write_bytes(data)
+            temporary.rename(path)
         self.files[name] = len(data)
         self._dirty.add(name)
 

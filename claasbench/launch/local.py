@@ -139,7 +139,12 @@ class Standing(NamedTuple):
 
 
 def _folders(folder: Path) -> Iterator[Path]:
-    yield from sorted(path.parent for path in folder.rglob("digest.txt"))
+    """Yield the runs in or below `folder`, without looking into them: a running one makes and removes folders."""
+    for place, below, files in os.walk(folder):
+        below.sort()
+        if "digest.txt" in files:
+            below.clear()
+            yield Path(place)
 
 
 def status(folder: Path) -> list[Standing]:
