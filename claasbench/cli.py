@@ -231,13 +231,18 @@ def _plan(parts: Parts, folder: Path) -> None:
     measures = chosen(stream, parts.config.measure.names)
     out.print_json(json.dumps({**parts.config.tables(), "resolved": parts.resolved}))
     rows = len(stream.splits) + 1 if parts.config.measure.rows == "all" else 2
-    cells = sum(len(record.cells(measure, stream)) for measure in measures)
-    episodes = sum(len(tasks) for measure in measures for _, tasks in record.cells(measure, stream))
-    episodes *= parts.config.measure.attempts * len(parts.learner.variants())
-    trained = sum(len(split.train) for split in stream.splits)
+    cells = [tasks for measure in measures for _, tasks in record.cells(measure, stream)]
+    times = parts.config.measure.attempts * len(parts.learner.variants())
+    measured = [task for tasks in cells for task in tasks]
+    trained = [task for split in stream.splits for task in split.train]
+    episodes = len(measured) * times
     print(f"\nfolder: {folder}")
-    print(f"train: {len(stream.splits)} splits, {trained} episodes: {', '.join(s.name for s in stream.splits)}")
-    print(f"measure: at most {rows} rows x {cells} cells, {episodes} episodes a row, {rows * episodes} in all")
+    print(f"train: {len(stream.splits)} splits, {len(trained)} episodes: {', '.join(s.name for s in stream.splits)}")
+    print(f"measure: at most {rows} rows x {len(cells)} cells, {episodes} episodes a row, {rows * episodes} in all")
+    lengths = [[parts.scenario.length(task) for task in tasks] for tasks in (trained, measured)]
+    if None not in lengths[0] + lengths[1]:
+        live, row = (sum(filter(None, group)) for group in lengths)
+        print(f"prompts: at most {live} in training, {row * times} a row, {live + row * times * rows} in all")
     first = next(parts.scenario.play(stream.splits[0].train[0]))
     loaded = parts.learner.policy.loaded
     print(f"\nfirst prompt ({parts.learner.policy.count(first.messages)} tokens):")

@@ -107,6 +107,11 @@ class GridScenario(Scenario):
         doubtful = self.protocol == "drift" and any(self._rooms[part.room].exchanged for part in self._plan)
         return Bounds(chance, ceiling, _mean(entry.unsure for entry in entries) if doubtful else ceiling)
 
+    def length(self, task: Task) -> int:
+        """Return the calls of the task's room."""
+        calls: int = task.data["calls"]
+        return calls
+
     def sampling(self) -> Sampling:
         """Return the sampling of the reference for `oel`, plain sampling with short answers otherwise."""
         return OEL_SAMPLING if self._oel else Sampling(temperature=1.0, max_tokens=64)

@@ -35,6 +35,10 @@ class Scenario(ABC):
     def bounds(self, tasks: Sequence[Task]) -> Bounds:
         """Return chance and ceilings of the mean score on `tasks`; NaN where they are not known."""
 
+    def length(self, task: Task) -> int | None:
+        """Return the most prompts that an episode of `task` puts to the learner; None where nobody knows."""
+        return None
+
     def sampling(self) -> Sampling:
         """Return the defaults of the sampling tables."""
         return Sampling()

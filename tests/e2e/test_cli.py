@@ -111,6 +111,8 @@ def test_dry_run_shows_the_plan_and_the_prompt_and_writes_nothing(here):
     assert code == 0
     for words in ('"protocol": "shift"', "4 splits, 128 episodes", "5 rows x 4 cells", "1280 in all", "control panel"):
         assert words in out
+    # 3 rooms of 10 calls and one of 15: 32 x 45 in training, 64 x 45 in each of 5 rows
+    assert "prompts: at most 1440 in training, 2880 a row, 15840 in all" in out
     assert list(here.iterdir()) == []
 
 
