@@ -89,9 +89,10 @@ def run(
     if offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # read by the hub's client when it is imported
     folder = out_ or folder
+    plan = configure(tables)
     if not dry_run:
-        _check_folder(folder, configure(tables).config.tables(), resume=resume, clean=clean)
-    parts = assemble(tables, offline)
+        _check_folder(folder, plan.config.tables(), resume=resume, clean=clean)
+    parts = assemble(plan, offline)
     if dry_run:
         _plan(parts, folder)
         return

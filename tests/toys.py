@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from claasbench import config, scaffold, store
-from claasbench.launch._parts import assemble
+from claasbench.launch._parts import assemble, configure
 from claasbench.runner import Runner
 from claasbench.types import Sample
 
@@ -33,7 +33,7 @@ def tables(scenario: str, learner: str = "scripted", model: str = "scripted:orac
 
 def play(made: dict, folder: Path, resume: bool = False) -> list:
     """Run `made` in `folder` and return its events."""
-    parts = assemble(made)
+    parts = assemble(configure(made))
     digest = config.digest(parts.config.tables(), parts.resolved)
     written = {**parts.config.tables(), "resolved": parts.resolved}
     held = store.resume(folder, written, digest, config.differing) if resume else store.new(folder, written, digest)

@@ -79,12 +79,11 @@ def check_tables(raw: Mapping[str, Any]) -> None:
                 raise invalid(key, table, "a table of settings, as in policy.model = ...")
 
 
-def assemble(raw: Mapping[str, Any], offline: bool = False) -> Parts:
-    """Return the actors that `raw` tables name, models loaded.
+def assemble(plan: Plan, offline: bool = False) -> Parts:
+    """Return the actors of a plan, models loaded.
 
     `offline` says how models are loaded, not which: it is handed to the policies and kept out of the configuration.
     """
-    plan = configure(raw)
     made = plan.config
     tables = {LEARNER: made.policy, **made.seats}
     seats = {seat: _policy(tables[seat], cls, offline) for seat, cls in plan.policies.items()}

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from claasbench import config, store
-from claasbench.launch._parts import assemble
+from claasbench.launch._parts import assemble, configure
 from claasbench.runner import Runner
 from toys import command as toys_command
 from toys import fingerprint, password, play, tables
@@ -91,11 +91,11 @@ def test_killed_at_every_write(learner, every, tmp_path):
 def test_a_stop_between_units_is_taken_up(tmp_path):
     made = tables(password(tmp_path), "icl", stream__batch=3, checkpoint__every=2)
     play(made, tmp_path / "whole")
-    parts = assemble(made)
+    parts = assemble(configure(made))
     written = {**parts.config.tables(), "resolved": parts.resolved}
     digest = config.digest(parts.config.tables(), parts.resolved)
     for _ in range(40):
-        parts = assemble(made)
+        parts = assemble(configure(made))
         held = store.resume(tmp_path / "run", written, digest, config.differing)
         runner = Runner(parts.config, parts.resolved, parts.scenario, parts.learner, parts.seats, held)
         last = ""

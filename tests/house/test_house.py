@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from claasbench.launch import study
-from claasbench.launch._parts import assemble
+from claasbench.launch._parts import assemble, configure
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "claasbench"
@@ -178,7 +178,7 @@ def test_the_readme_tree_is_the_disk():
 def test_every_study_file_assembles(path):
     for planned in study.runs(path):
         tables = planned.tables | {"policy": {"model": "scripted:random"}}
-        assemble(tables)
+        assemble(configure(tables))
 
 
 def test_docs_are_few_and_short():

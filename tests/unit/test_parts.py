@@ -110,7 +110,7 @@ def test_one_plug_in_has_one_name(tmp_path, monkeypatch):
     tasks = {"tasks_per_split": 1, "measured_per_split": 1}
     prints = set()
     for name in ("pass_word.py", "./pass_word.py", str(tmp_path / "pass_word.py")):
-        parts = assemble({**tables(name), "scenario": {"name": name, **tasks}})
+        parts = assemble(configure({**tables(name), "scenario": {"name": name, **tasks}}))
         prints.add(config.digest(parts.config.tables(), parts.resolved))
     assert len(prints) == 1
     assert registry.canonical("scenarios", "frozen_lake") == "frozen-lake"
@@ -160,7 +160,7 @@ def test_a_kind_that_never_changes_is_no_return(tmp_path):
 
 def test_rows_with_failures_are_not_copied(tmp_path):
     made = tables(password(tmp_path), "none", "scripted:oracle")
-    parts = assemble(made)
+    parts = assemble(configure(made))
     policy = parts.seats["learner"]
     answer, calls = policy.sample, []
 
