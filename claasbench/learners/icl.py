@@ -20,7 +20,7 @@ from claasbench.types import LEARNER, Experience, Key, Message, Request, Sample,
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
+class Item:
     """One remembered experience as text; `first` is what its episode began with."""
 
     first: str
@@ -67,7 +67,7 @@ class Icl(Learner):
     """Tokens the shown items may take, as the policy counts them; the oldest whole items are dropped to fit."""
     capacity: int = 256
     """How many items are kept to choose from; the oldest leave first."""
-    kept: list[_Item] = field(default_factory=list, init=False)
+    kept: list[Item] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         """Refuse sizes below one."""
@@ -84,7 +84,7 @@ class Icl(Learner):
         """Remember each experience and tell how much of the memory fits."""
         for experience in experiences:
             if experience.turns:
-                self.kept.append(_item(experience))
+                self.kept.append(remembered(experience))
         self.kept = self.kept[-self.capacity :]
         self._shown = None
         text, dropped = self.memory(self.kept[-1].first if self.kept else "")
@@ -99,9 +99,9 @@ class Icl(Learner):
             self._shown = self._fit(self.kept[-self.items :])
         return self._shown
 
-    def _fit(self, chosen: Sequence[_Item]) -> tuple[str, int]:
+    def _fit(self, chosen: Sequence[Item]) -> tuple[str, int]:
         for dropped in range(len(chosen)):
-            text = _render(chosen[dropped:])
+            text = rendered(chosen[dropped:])
             if self._size(text) <= self.memory_tokens:
                 return text, dropped
         return "", len(chosen)
@@ -117,7 +117,7 @@ class Icl(Learner):
     def load(self, folder: Path) -> None:
         """Read the memory."""
         lines = (folder / "memory.jsonl").read_text(encoding="utf-8").splitlines()
-        self.kept = [_Item(*json.loads(line)) for line in lines]
+        self.kept = [Item(*json.loads(line)) for line in lines]
         self._shown = None
 
     def notes(self) -> str:
@@ -125,7 +125,7 @@ class Icl(Learner):
         return f"# Memory\n\n{self.memory(self.kept[-1].first)[0]}\n" if self.kept else ""
 
 
-def _item(experience: Experience) -> _Item:
+def remembered(experience: Experience) -> Item:
     """Spell an experience: what was said to the learner, what it answered, and what came of it."""
     steps = [
         prompts.fill("memory_turn", news=turn.prompt.news.strip(), reply=turn.sample.text.strip())
@@ -136,19 +136,20 @@ def _item(experience: Experience) -> _Item:
     text = prompts.fill(
         "memory_item", steps="\n".join(steps), reward=f"{total:g}", feedback=(last.feedback or "none").strip()
     )
-    return _Item(experience.turns[0].prompt.news, text, total > 0)
+    return Item(experience.turns[0].prompt.news, text, total > 0)
 
 
-def _render(items: Sequence[_Item]) -> str:
+def rendered(items: Sequence[Item]) -> str:
+    """Return the memory that shows `items`."""
     numbered = [prompts.fill("memory_entry", number=str(n), item=item.text) for n, item in enumerate(items, 1)]
     return prompts.fill("memory", items="\n".join(numbered))
 
 
-def _most_similar(kept: Sequence[_Item], first: str) -> list[_Item]:
+def _most_similar(kept: Sequence[Item], first: str) -> list[Item]:
     """Return the successes, most similar last: by the share of words in common (Jaccard), ties to the newer."""
     words = set(first.split())
 
-    def likeness(item: _Item) -> float:
+    def likeness(item: Item) -> float:
         own = set(item.first.split())
         return len(own & words) / max(1, len(own | words))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from claasbench.errors import ClaasbenchError
 from claasbench.scenarios import _solve
-from claasbench.scenarios._engine import Engine, Line, board
+from claasbench.scenarios._engine import Engine, Line, Result, board
 from claasbench.scenarios._manifest import board_hash
 from claasbench.scenarios._texts import Texts
 from claasbench.types import Json, Message, Outcome, Play, Prompt, Slot, Task
@@ -41,15 +42,41 @@ def last_literal(text: str) -> str | None:
 def episode(task: Task, texts: Texts) -> Play:
     """Play `task`: one user message per call, until the game ends or its calls are used up."""
     game = _Game(task, texts)
-    prompt = game.prompt(game.introduction, None, None)
+    prompt = game.first()
     for _ in range(task.data["calls"]):
         sample = yield prompt
-        said = game.answer(sample.text)
+        prompt = game.answer(sample.text)
         if game.engine.done:
             break
-        effect = "\n".join(line.text for line in said if line.type != "GAME_BOARD")
-        prompt = game.prompt(_rendered(said), 0.0, effect)
     return game.outcome()
+
+
+class Log:
+    """What a model sees of a game: the questions with everything said so far in them, and the word on its end."""
+
+    def __init__(self, texts: Texts, room: str, opening: Sequence[Line], glued: bool = False) -> None:
+        self.texts = texts
+        self.room = room
+        self.glued = glued  # the reference glues what Sokoban says to the text before it and drops the player's lines
+        first = _rendered(opening)
+        self.text = f"\n{first}" if glued else first
+        self.introduction = f"{texts.fill('room', room=room)}\n{first}" if room else first
+
+    def prompt(self, news: str, reward: float | None = None, feedback: str | None = None) -> Prompt:
+        """Return the next question, with the whole log in it; `news` is what was said since the last one."""
+        opening, rest = self.texts.halves(self.room, self.text)
+        return Prompt((Message("user", opening + rest),), Slot(0, len(opening)), news, reward=reward, feedback=feedback)
+
+    def add(self, echo: str, said: Sequence[Line]) -> Prompt:
+        """Take up an answer and what the engine said to it, and return the next question."""
+        news = _rendered(said)
+        self.text += news if self.glued else f"\n[Player] {echo}\n{news}"
+        return self.prompt(news, 0.0, "\n".join(line.text for line in said if line.type != "GAME_BOARD"))
+
+    def end(self, result: Result | None, calls: int) -> tuple[str, str]:
+        """Return how the game ended (None: its calls are used up) as one word and as feedback."""
+        word = "budget" if result is None else "goal" if result.won else "invalid" if result.invalid else "lost"
+        return word, self.texts.fill(word, calls=str(calls), reason=result.reason if result else "")
 
 
 class _Game:
@@ -57,7 +84,6 @@ class _Game:
 
     def __init__(self, task: Task, texts: Texts) -> None:
         self.task = task
-        self.texts = texts
         self.data = task.data
         self.oel = self.data["parser"] == "oel"
         self.engine = Engine(self.data["game"], self.data["settings"], task.seed)
@@ -66,22 +92,16 @@ class _Game:
         self.board = _solve.parse(rows)
         self.state = self.board.start  # follows the engine, for the view of scripted seats only
         self.left = _solve.distances(self.board)
-        # The reference glues what Sokoban says to the text before it and drops the player's own lines there.
-        self.glued = self.oel and self.data["game"] == "sokoban"
-        first = _rendered(self.engine.opening)
-        self.log = f"\n{first}" if self.glued else first
-        room = self.data["room"]
-        self.introduction = f"{texts.fill('room', room=room)}\n{first}" if room else first
+        glued = self.oel and self.data["game"] == "sokoban"
+        self.log = Log(texts, self.data["room"], self.engine.opening, glued)
         self.calls = self.invalid = self.no_action = 0
 
-    def prompt(self, news: str, reward: float | None, feedback: str | None) -> Prompt:
-        """Return the next question, with the whole log in it."""
-        opening, rest = self.texts.halves(self.data["room"], self.log)
-        message = Message("user", opening + rest)
-        return Prompt((message,), Slot(0, len(opening)), news, self._view(), reward=reward, feedback=feedback)
+    def first(self) -> Prompt:
+        """Return the first question."""
+        return replace(self.log.prompt(self.log.introduction), view=self._view())
 
-    def answer(self, text: str) -> list[Line]:
-        """Play the action that `text` names and return what the engine says to it."""
+    def answer(self, text: str) -> Prompt:
+        """Play the action that `text` names and return the next question."""
         word = last_literal(text) if self.oel else last_word(text)
         action = self._engine_action(WORDS[word]) if word else None
         said = self.engine.act(f"[{action}]" if action else NO_ACTION)
@@ -91,18 +111,15 @@ class _Game:
         self.invalid += any(line.type == "GAME_ADMIN" for line in said) or self.engine.result().invalid
         self.no_action += word is None
         echo = f"[{WORDS[word] if self.oel else word}]" if word else NO_ACTION
-        self.log += _rendered(said) if self.glued else f"\n[Player] {echo}\n{_rendered(said)}"
-        return said
+        return replace(self.log.add(echo, said), view=self._view())
 
     def outcome(self) -> Outcome:
         """Return how the episode ended: reaching the goal is the only success."""
-        won, invalid, reason = self.engine.result()
-        lost = "invalid" if invalid else "lost"
-        end = ("goal" if won else lost) if self.engine.done else "budget"
-        feedback = self.texts.fill(end, calls=str(self.calls), reason=reason)
+        result = self.engine.result()
+        end, feedback = self.log.end(result if self.engine.done else None, self.calls)
         counts = {"invalid": self.invalid, "no_action": self.no_action, "calls": self.calls}
-        info = {**counts, "won": won, "optimal": self.data["optimal"], "end": end}
-        return Outcome(float(won), float(won), feedback, info)
+        info = {**counts, "won": result.won, "optimal": self.data["optimal"], "end": end}
+        return Outcome(float(result.won), float(result.won), feedback, info)
 
     def _engine_action(self, action: str) -> str:
         """Return what the engine calls the model's `action`; in an exchanged room up and down trade places."""
