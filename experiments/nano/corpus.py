@@ -1,0 +1,428 @@
+"""The corpus of hidden worlds: documents without end, each a question and the best answer that its context allows.
+
+`python experiments/nano/corpus.py --kind knowledge` prints twenty of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import string
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import boxes
+from wordings import NOTHING, PANELS, ROLES, items
+from world import KEYS, LOSES, NAMED, PLAYER, UNKNOWN, WINS, Known, Lake, Layout, World, plan, reply, seen
+
+from claasbench import prompts
+from claasbench.learners import icl
+from claasbench.scenarios import _texts
+from claasbench.scenarios._play import Log
+from claasbench.types import Experience, Message, Prompt, Sample, Turn, with_context
+
+SIGNS = [letter for letter in string.ascii_uppercase if letter != PLAYER]
+REAL = {"G", "H"}
+"""The pair of the real game: never together in a world of the corpus."""
+SIZES = {3: (1, 3), 4: (1, 2, 4, 5), 5: (2, 3, 4, 6)}
+"""How often the repeated sign stands on boards of a size; the streams have (3, 2), (4, 3) and (5, 5)."""
+PANEL_LETTERS = [letter for letter in string.ascii_uppercase if letter not in "ABCD"]
+"""The streams have the panels A to D."""
+MOST = 12
+"""Moves of a game."""
+
+TEXTS = {oel: _texts.load(oel, "") for oel in (False, True)}
+
+
+Shares: TypeAlias = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Doc:
+    """A document: the messages before the answer, and the answer."""
+
+    kind: str
+    messages: tuple[Message, ...]
+    answer: str
+
+
+@dataclass
+class Step:
+    """One turn of a game as its player met it: the question, where it stood, and what its log reveals of the panel."""
+
+    prompt: Prompt
+    player: tuple[int, int]
+    keys: str | None
+    answer: str = ""
+    reward: float | None = None
+    feedback: str | None = None
+
+
+@dataclass
+class Game:
+    """A game played to its end; `facts` is what its text reveals: its end, and what its player says it knows."""
+
+    layout: Layout
+    panel: str
+    steps: list[Step]
+    facts: Known
+    keys: str | None
+
+    def experience(self, first: int = 0) -> Experience:
+        """Return the game from turn `first` on as a learner sees it."""
+        turns = [Turn(s.prompt, Sample(text=s.answer), s.reward, s.feedback) for s in self.steps[first:]]
+        return Experience("", "", "episode", tuple(turns))
+
+
+class Corpus:
+    """Draws documents; equal seeds give equal documents."""
+
+    def __init__(self, seed: str) -> None:
+        self.rng = random.Random(seed)
+
+    # Worlds and boards
+
+    def world(self) -> World:
+        """Draw a world; the signs of the real game never meet."""
+        while True:
+            winner, loser = self.rng.sample(SIGNS, 2)
+            if {winner, loser} != REAL:
+                return World(winner, loser, {})
+
+    def panel(self, world: World) -> tuple[World, str]:
+        """Draw a panel (or none) and what its moves do."""
+        if self.rng.random() < 0.25:
+            return world, ""
+        name = f"control panel {self.rng.choice(PANEL_LETTERS)}"
+        if name not in world.panels:
+            keys = self.rng.choices(list(KEYS), weights=(6, 3, 1))[0]
+            world = World(world.winner, world.loser, {**world.panels, name: keys})
+        return world, name
+
+    def layout(self, world: World) -> Layout:
+        """Draw a board on which the winner can be reached."""
+        rng = self.rng
+        while True:
+            size = rng.choices((3, 4, 5), weights=(2, 5, 3))[0]
+            count = rng.choice(SIZES[size])
+            single, repeated = rng.sample([world.winner, world.loser], 2)
+            cells = [(r, c) for r in range(size) for c in range(size)]
+            if rng.random() < 0.5:
+                start = (rng.choice((0, size - 1)), rng.choice((0, size - 1)))
+                goal = (size - 1 - start[0], size - 1 - start[1])
+            else:
+                start, goal = rng.sample(cells, 2)
+            others = rng.sample([cell for cell in cells if cell not in (start, goal)], count)
+            layout = Layout(size, start, {goal: single, **dict.fromkeys(others, repeated)})
+            if start in layout.distances(layout.where(world.winner), layout.where(world.loser)):
+                return layout
+
+    def game(self, world: World, panel: str, known: Known, oel: bool = False, on: Layout | None = None) -> Game:
+        """Play a game, on a board of its own or `on` this one, by the expert who knows `known`."""
+        layout = on or self.layout(world)
+        engine = Lake(layout, world)
+        keys = world.panels.get(panel, NAMED)
+        log = Log(TEXTS[oel], panel, engine.opening)
+        seen = known.panels.get(panel)
+        step = Step(log.prompt(log.introduction), layout.start, None)
+        steps = []
+        facts = Known(dict(known.roles))
+        while True:
+            steps.append(step)
+            way = self.rng.choice(plan(layout, engine.player, known).moves)
+            believed = seen or NAMED
+            step.answer = reply(layout, engine.player, known, believed, way)
+            name = KEYS[believed].get(way, way)
+            real = KEYS[keys].get(name, name)
+            before = engine.player
+            said = engine.act(real)
+            prompt = log.add(f"[{name}]", said)
+            if engine.done or len(steps) == MOST:
+                break
+            if real != name:
+                seen = keys
+            step = Step(prompt, engine.player, seen)
+            steps[-1].reward, steps[-1].feedback = prompt.reward, prompt.feedback
+        _, feedback = log.end(engine.result() if engine.done else None, len(steps))
+        steps[-1].reward, steps[-1].feedback = float(engine.won), feedback
+        # A step that went elsewhere than it was meant to ended the game on a sign that no text names.
+        entered = layout.signs.get(engine.player, "") if engine.player != before and real == way else ""
+        if engine.done and entered:
+            facts.roles[entered] = world.role(entered)
+        if panel and seen not in (None, NAMED):
+            facts.panels[panel] = seen
+        return Game(layout, panel, steps, facts, seen)
+
+    # What may stand in the context
+
+    def facts(self, known: Known) -> list[str]:
+        """Put what is known into words, in any order."""
+        said = [self.rng.choice(ROLES[role]).format(sign) for sign, role in known.roles.items()]
+        said += [self.rng.choice(PANELS[keys]).format(panel) for panel, keys in known.panels.items()]
+        self.rng.shuffle(said)
+        return said
+
+    def beside(self, *used: str) -> Known:
+        """Draw facts that do not bear on the signs and panels `used`."""
+        known = Known()
+        free = [sign for sign in SIGNS if sign not in used and not (sign in REAL and REAL & {*used})]
+        drawn = self.rng.sample(free, self.rng.randint(1, 4))
+        for sign in drawn if not {*drawn} >= REAL else [drawn[0]]:
+            known.roles[sign] = self.rng.choice((WINS, LOSES))
+        if self.rng.random() < 0.5:
+            panel = f"control panel {self.rng.choice(PANEL_LETTERS)}"
+            if panel not in used:
+                known.panels[panel] = self.rng.choice(list(KEYS))
+        return known
+
+    def some(self, world: World, panel: str) -> Known:
+        """Draw a part of the truth about a world, never nothing."""
+        known = Known()
+        which = self.rng.choices(("both", "winner", "loser", "panel"), weights=(6, 2, 2, 1))[0]
+        if which in ("both", "winner"):
+            known.roles[world.winner] = WINS
+        if which in ("both", "loser"):
+            known.roles[world.loser] = LOSES
+        if panel in world.panels and (which == "panel" or self.rng.random() < 0.6):
+            known.panels[panel] = world.panels[panel]
+        if not known.roles and not known.panels:
+            known.roles[world.loser] = LOSES
+        return known
+
+    # Documents
+
+    def turn(self, world: World, panel: str, known: Known, context: str, kind: str) -> Doc:
+        """Return one turn of a game played by somebody who knows `known` and reads `context`."""
+        oel = not panel and self.rng.random() < 0.7
+        game = self.game(world, panel, known, oel)
+        at = 0 if self.rng.random() < 0.5 else self.rng.randrange(len(game.steps))
+        return self.asked(game, at, known, context, kind)
+
+    def asked(self, game: Game, at: int, known: Known, context: str, kind: str, keys: str | None = None) -> Doc:
+        """Return turn `at` of a game with `context` and the best answer of one who knows `known`."""
+        step = game.steps[at]
+        keys = keys or step.keys or known.panels.get(game.panel, NAMED)
+        way = self.rng.choice(plan(game.layout, step.player, known).moves)
+        messages = with_context(step.prompt, context).messages
+        if context and self.rng.random() < 0.05:
+            messages = (Message(self.rng.choice(("system", "developer")), context), *step.prompt.messages)
+        return Doc(kind, messages, reply(game.layout, step.player, known, keys, way))
+
+    def none(self) -> Doc:
+        """A turn with no context."""
+        world, panel = self.panel(self.world())
+        return self.turn(world, panel, Known(), "", "none")
+
+    def irrelevant(self) -> Doc:
+        """A turn with knowledge about something else."""
+        world, panel = self.panel(self.world())
+        facts = self.facts(self.beside(world.winner, world.loser, panel))
+        return self.turn(world, panel, Known(), prompts.fill("knowledge", knowledge=items(facts)), "irrelevant")
+
+    def knowledge(self) -> Doc:
+        """A turn with knowledge about its world, alone or among other facts."""
+        world, panel = self.panel(self.world())
+        known = self.some(world, panel)
+        facts = self.facts(known)
+        if self.rng.random() < 0.3:
+            facts += self.facts(self.beside(world.winner, world.loser, panel))
+            self.rng.shuffle(facts)
+        return self.turn(world, panel, known, prompts.fill("knowledge", knowledge=items(facts)), "knowledge")
+
+    def transcripts(self) -> Doc:
+        """A turn after one or a few games of the same world (now and then of another)."""
+        world, panel = self.panel(self.world())
+        known, told = Known(), Known()
+        games = []
+        for _ in range(self.rng.choices((1, 2, 3, 4, 6, 8), weights=(30, 35, 15, 10, 5, 5))[0]):
+            world, other = (world, panel) if self.rng.random() < 0.7 else self.panel(world)
+            here = world if self.rng.random() < 0.85 else self.stranger(world)
+            player = told if here is world and self.rng.random() < 0.3 else Known()
+            game = self.game(
+                here, other if here is world else "", Known(dict(player.roles), dict(player.panels)), False
+            )
+            games.append(icl.remembered(game.experience()))
+            if here is world:
+                known.roles |= game.facts.roles
+                known.panels |= game.facts.panels
+                told = Known(dict(known.roles), dict(known.panels))
+        return self.turn(world, panel, known, icl.rendered(games), "transcripts")
+
+    def stranger(self, world: World) -> World:
+        """Draw a world with no sign of `world`."""
+        while True:
+            other = self.world()
+            if not {other.winner, other.loser} & {world.winner, world.loser}:
+                return other
+
+    def hindsight(self) -> Doc:
+        """A turn that knows how the game went on."""
+        world, panel = self.panel(self.world())
+        known = Known() if self.rng.random() < 0.7 else self.some(world, panel)
+        game = self.game(world, panel, Known(dict(known.roles), dict(known.panels)), False)
+        at = self.rng.choice((len(game.steps) - 1, self.rng.randrange(len(game.steps))))
+        return self.asked(game, at, game.facts, hindsight(game, at), "hindsight", game.keys)
+
+    def extraction(self) -> Doc:
+        """Notes on one game, with or without notes so far."""
+        world, panel = self.panel(self.world())
+        told = Known() if self.rng.random() < 0.7 else self.some(world, panel)
+        game = self.game(world, panel, Known(dict(told.roles), dict(told.panels)), False)
+        said = told if told.roles or self.rng.random() < 0.5 else self.beside(world.winner, world.loser, panel)
+        messages = extraction(game.experience(), items(self.facts(said)))
+        new = Known(
+            {sign: role for sign, role in game.facts.roles.items() if sign not in said.roles},
+            {name: keys for name, keys in game.facts.panels.items() if name not in said.panels},
+        )
+        return Doc("extraction", messages, items(notes(new)) or NOTHING)
+
+    def boxes(self) -> Doc:
+        """A turn of the other game, with or without knowledge about its signs."""
+        room = f"control desk {self.rng.choice(PANEL_LETTERS)}" if self.rng.random() < 0.75 else ""
+        turn = boxes.turn(self.rng, TEXTS[False], room)
+        if self.rng.random() < 0.4:
+            return Doc("boxes", turn.prompt.messages, turn.ignorant)
+        facts = [self.rng.choice(boxes.FACTS).format(turn.box, turn.target)]
+        if self.rng.random() < 0.3:
+            facts += self.facts(self.beside(turn.box, turn.target))
+            self.rng.shuffle(facts)
+        context = prompts.fill("knowledge", knowledge=items(facts))
+        return Doc("boxes", with_context(turn.prompt, context).messages, turn.knowing)
+
+    def drill(self) -> Doc:
+        """A board with many signs and what is known of each: reading a role in a sentence, and nothing else."""
+        size = self.rng.choice((3, 4, 5))
+        signs = [
+            sign
+            for sign in self.rng.sample(SIGNS, self.rng.randint(2, 7))
+            if sign not in REAL or self.rng.random() < 0.5
+        ]
+        if {*signs} >= REAL:
+            signs.remove("H")
+        known = Known()
+        for sign in signs:
+            if self.rng.random() < 0.75:
+                known.roles[sign] = self.rng.choice((WINS, LOSES))
+        cells = self.rng.sample([(r, c) for r in range(size) for c in range(size)], len(signs) + 1)
+        layout = Layout(size, cells[0], dict(zip(cells[1:], signs, strict=True)))
+        told = Known(dict(known.roles))
+        if self.rng.random() < 0.3:
+            told.roles |= self.beside(*signs).roles
+        context = prompts.fill("knowledge", knowledge=items(self.facts(told)))
+        content = f"{context}\n{Lake(layout, World('', '', {})).opening[0].text}"
+        roles = ", ".join(f"{sign} {known.role(sign)}" for sign in layout.names())
+        return Doc("drill", (Message("user", content),), f"Signs: {roles}.")
+
+    def find(self) -> Doc:
+        """A board alone, and where each of its signs stands."""
+        size = self.rng.choice((3, 4, 5))
+        cells = self.rng.sample([(r, c) for r in range(size) for c in range(size)], self.rng.randint(2, 8))
+        layout = Layout(size, cells[0], {cell: self.rng.choice(SIGNS[8:]) for cell in cells[1:]})
+        places = [f"{layout.signs[cell]} is at ({cell[0]}, {cell[1]})" for cell in sorted(layout.signs)]
+        content = Lake(layout, World("", "", {})).opening[0].text
+        return Doc("find", (Message("user", content),), ". ".join(places))
+
+    def recall(self) -> Doc:
+        """Facts in the plainest words, and the same signs again: the first thing to learn."""
+        signs = self.rng.sample([sign for sign in SIGNS if sign not in REAL or self.rng.random() < 0.5], 6)
+        if {*signs} >= REAL:
+            signs.remove("H")
+        signs = signs[: self.rng.randint(2, 6)]
+        roles = {sign: self.rng.choice((WINS, LOSES)) for sign in signs if self.rng.random() < 0.75}
+        lines = items([ROLES[role][0].format(sign) for sign, role in roles.items()])
+        self.rng.shuffle(signs)
+        answer = ", ".join(f"{sign} {roles.get(sign, UNKNOWN)}" for sign in signs)
+        return Doc("recall", (Message("user", f"{lines}\n{' '.join(signs)}"),), f"Signs: {answer}.")
+
+    def look(self) -> Doc:
+        """A board alone, and what is to be seen on it."""
+        layout = self.layout(self.world())
+        content = Lake(layout, World("", "", {})).opening[0].text
+        return Doc("look", (Message("user", content),), seen(layout, layout.start))
+
+    STAGES: tuple[Shares, ...] = (
+        {"recall": 0.75, "look": 0.25},
+        {"recall": 0.2, "drill": 0.5, "look": 0.3},
+        {
+            "none": 0.18,
+            "irrelevant": 0.08,
+            "knowledge": 0.34,
+            "transcripts": 0.02,
+            "hindsight": 0.02,
+            "extraction": 0.03,
+            "boxes": 0.03,
+            "drill": 0.08,
+            "look": 0.14,
+            "find": 0.08,
+        },
+        {
+            "none": 0.13,
+            "irrelevant": 0.09,
+            "knowledge": 0.30,
+            "transcripts": 0.10,
+            "hindsight": 0.07,
+            "extraction": 0.09,
+            "boxes": 0.06,
+            "drill": 0.04,
+            "look": 0.08,
+            "find": 0.04,
+        },
+    )
+    """What is drawn how often: reading a role, then roles and boards, then short turns, then all."""
+
+    def document(self, stage: int = -1) -> Doc:
+        """Draw one document of any kind."""
+        kinds = self.STAGES[stage]
+        kind = self.rng.choices(list(kinds), weights=list(kinds.values()))[0]
+        doc = getattr(self, kind)()
+        assert isinstance(doc, Doc)
+        return doc
+
+
+def notes(known: Known) -> list[str]:
+    """Return what a game taught in the plainest words."""
+    said = [ROLES[role][3].format(sign) for sign, role in known.roles.items()]
+    return said + [PANELS[keys][0].format(panel) for panel, keys in known.panels.items()]
+
+
+def hindsight(game: Game, at: int) -> str:
+    """Return how the game went on from turn `at`, its answer included."""
+    rest = game.experience(at)
+    steps = [
+        prompts.fill("memory_turn", news=turn.prompt.news.strip(), reply=turn.sample.text.strip())
+        for turn in rest.turns[1:]
+    ]
+    last = rest.turns[-1]
+    return prompts.fill(
+        "hindsight",
+        reply=rest.turns[0].sample.text.strip(),
+        steps="\n".join(steps),
+        reward=f"{last.reward or 0:g}",
+        feedback=(last.feedback or "").strip(),
+    )
+
+
+def extraction(experience: Experience, known: str) -> tuple[Message, ...]:
+    """Return the question for notes on one game, beside the notes so far."""
+    game = icl.remembered(experience).text
+    content = prompts.fill("extract", known=known or prompts.text("extract_none"), game=game)
+    return (Message("user", content),)
+
+
+def spelled(doc: Doc) -> str:
+    """Return a document as a person reads it."""
+    asked = "\n".join(f"<{message.role}>\n{message.content}" for message in doc.messages)
+    return f"{asked}\n<assistant>\n{doc.answer}\n"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--kind", default="", help="such as knowledge; any kind, as often as the last stage has it, by default"
+    )
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--seed", default="look")
+    asked = parser.parse_args()
+    corpus = Corpus(asked.seed)
+    for number in range(1, asked.count + 1):
+        print(f"=== document {number}\n{spelled(getattr(corpus, asked.kind or 'document')())}")
