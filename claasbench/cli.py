@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from claasbench import __version__
 from claasbench.errors import ClaasbenchError, invalid, unknown
 
 if TYPE_CHECKING:
@@ -21,11 +22,10 @@ if TYPE_CHECKING:
     from claasbench.launch.study import Planned
     from claasbench.runner import Runner
 
-DEFAULT_MODEL = "smollm2"
+DEFAULT_MODEL = "nano"
 DONE, FAILED, INPUT, INTERRUPTED = 0, 1, 2, 130
 
 app = typer.Typer(
-    help="Continual learning of language-model agents: one stream, one matrix, one report.",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
@@ -60,6 +60,21 @@ def main() -> None:
 def say(text: str) -> None:
     """Tell people something on standard error."""
     err.print(text, markup=False, soft_wrap=True)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Continual learning of language-model agents: one stream, one matrix, one report."""
 
 
 @app.command()
@@ -120,7 +135,7 @@ def _tables(what: str, flags: dict[str, Any], sets: list[str]) -> tuple[Table, P
     check_tables(tables)
     if "model" not in tables.setdefault("policy", {}):
         tables["policy"]["model"] = DEFAULT_MODEL
-        say(f"model: {DEFAULT_MODEL} (the default; name a real one with --model ID or FOLDER)")
+        say(f"model: {DEFAULT_MODEL} (the default, a toy that checks the machine; a real one: --model ID or FOLDER)")
     if "name" not in tables.setdefault("learner", {}):
         tables["learner"]["name"] = "none"
         say("method: none (the default; `claasbench list learners` shows the others)")

@@ -104,7 +104,20 @@ def _policies(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, tuple[Tab
         if seat not in others:
             raise unknown("seats", seat, others)
     tables = {LEARNER: raw.get("policy", {}), **raw.get("seats", {})}
-    return {seat: _policy_table(table, _where(seat)) for seat, table in tables.items()}
+    return {seat: _policy_table(_named(table, _where(seat), scenario), _where(seat)) for seat, table in tables.items()}
+
+
+def _named(table: Mapping[str, Any], where: str, scenario: Scenario) -> Mapping[str, Any]:
+    """Return the table with the model that `nano` stands for in this scenario."""
+    if table.get("model") != models.NANO:
+        return table
+    if not scenario.nano:
+        known = type(scenario).__name__
+        raise ClaasbenchError(
+            f"{where}.model = {models.NANO!r}: no toy model was trained on the text of {known}; "
+            f"name one with --model, such as smollm2 or a folder"
+        )
+    return {**table, "model": scenario.nano}
 
 
 def _check_state(cls: type[Any], name: str) -> None:

@@ -10,6 +10,9 @@ from claasbench.errors import ClaasbenchError
 ALLOWED = "a folder with config.json, or a Hugging Face id such as Qwen/Qwen3-0.6B"
 """What may stand beside the bundled names."""
 
+NANO = "nano"
+"""The default model: whichever of the nano family was trained on the scenario's text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -22,14 +25,19 @@ class Loaded:
 
 
 def names() -> list[str]:
-    """Return the bundled names: smollm2, and the folders with a config.json beside this file."""
-    shipped = {path.parent.name for path in Path(__file__).parent.glob("*/config.json")}
+    """Return the bundled names: smollm2, and the folders with a config.json beside this file (`_` reads as `-`)."""
+    shipped = {path.parent.name.replace("_", "-") for path in Path(__file__).parent.glob("*/config.json")}
     return sorted({"smollm2", *shipped})
+
+
+def bundled(name: str) -> Path:
+    """Return the folder of a model that ships with the package."""
+    return Path(__file__).parent / name.replace("-", "_")
 
 
 def toy(name: str) -> bool:
     """Return whether `name` belongs to the nano family, which checks the machine and not the science."""
-    return name == "nano" or name.startswith("nano-")
+    return name == NANO or name.startswith(f"{NANO}-")
 
 
 def load(name: str, device: str = "auto", offline: bool = False) -> Loaded:
@@ -50,10 +58,10 @@ def fetch(name: str, offline: bool = False) -> Path:
 
 def refused(name: str, why: str) -> ClaasbenchError:
     """Return the error for a model that cannot be used: the value, the reason, what is allowed and the nearest name."""
-    bundled = names()
-    near = get_close_matches(name, bundled, n=1, cutoff=0)[0]
+    known = names()
+    near = get_close_matches(name, known, n=1, cutoff=0)[0]
     line = " ".join(why.split())  # one line, whatever a library wrote
     return ClaasbenchError(
         f"policy.model = {name!r} cannot be used: {line}; "
-        f"nearest bundled name: {near!r}; allowed: {', '.join(bundled)}, {ALLOWED}"
+        f"nearest bundled name: {near!r}; allowed: {', '.join(known)}, {ALLOWED}"
     )

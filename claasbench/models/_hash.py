@@ -7,10 +7,13 @@ from pathlib import Path
 FILES = ("*.safetensors", "*.json", "*.model", "tokenizer*", "vocab*", "merges.txt", "chat_template*")
 """What makes a model: weights, configuration, tokenizer and template."""
 
+CARD = "card.json"
+"""What is told about a bundled model; no part of it."""
+
 
 def content(folder: Path) -> str:
     """Return the SHA-256 (hex) over the names and bytes of the model files in `folder`."""
-    files = sorted({path for pattern in FILES for path in folder.glob(pattern)})
+    files = sorted({path for pattern in FILES for path in folder.glob(pattern)} - {folder / CARD})
     with ThreadPoolExecutor() as pool:  # hashing lets go of the interpreter, so shards are read side by side
         digests = pool.map(sha256, files)
         lines = [f"{path.name} {digest}\n" for path, digest in zip(files, digests, strict=True)]

@@ -12,8 +12,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from claasbench.errors import unknown
-from claasbench.models import ALLOWED, Loaded, names, refused, smollm2
-from claasbench.models._hash import FILES, content
+from claasbench.models import ALLOWED, Loaded, _card, bundled, names, refused, smollm2
+from claasbench.models._hash import CARD, FILES, content
 
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
@@ -38,7 +38,10 @@ def load(name: str, device: str, offline: bool) -> Loaded:
         raise refused(name, str(error)) from None
     if report["missing_keys"]:  # transformers would fill them with noise
         raise refused(name, f"its weights lack {', '.join(sorted(report['missing_keys'])[:3])}")
-    return Loaded(source, module.to(where).eval(), tokenizer, content(folder))
+    loaded = Loaded(source, module.to(where).eval(), tokenizer, content(folder))
+    if (folder / CARD).is_file():
+        _card.check(loaded, folder)
+    return loaded
 
 
 def find(name: str, offline: bool) -> tuple[str, Path]:
@@ -46,7 +49,7 @@ def find(name: str, offline: bool) -> tuple[str, Path]:
     if name == smollm2.NAME:
         return smollm2.find(offline)
     if name in names():
-        return name, Path(__file__).parent / name
+        return name, bundled(name)
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():

@@ -48,6 +48,8 @@ class Part(NamedTuple):
 class GridScenario(Scenario):
     """A stream of rooms that hide their rules; the prompts are one user message with the whole log."""
 
+    nano: ClassVar[str] = "nano-grid"
+
     game: ClassVar[str]
     rooms: ClassVar[Mapping[str, Room]]
     """The rooms of `shift` by the name of their split, in the order of training."""

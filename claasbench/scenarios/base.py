@@ -20,6 +20,9 @@ class Scenario(ABC):
     seats: ClassVar[tuple[str, ...]] = (LEARNER,)
     """Who answers in an episode; a seat without a `[seats.NAME]` table is taken by the base policy."""
 
+    nano: ClassVar[str] = ""
+    """The bundled toy model that `--model nano` stands for; empty where none was trained on this scenario's text."""
+
     batch: ClassVar[int] = 16
     """Default of `stream.batch`: training tasks played between two looks of the learner."""
 

@@ -302,3 +302,9 @@ def test_show_reads_a_plug_in_file(here):
     assert "threshold = 1.0" in command("show", "./my_counter.py")[1]
     (here / "icl").mkdir()
     assert "memory_tokens" in command("show", "icl")[1]
+
+
+def test_the_version_is_printed():
+    from claasbench import __version__
+
+    assert command("--version") == (0, f"{__version__}\n", "")
