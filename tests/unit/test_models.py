@@ -84,7 +84,7 @@ def test_an_unknown_name_is_one_line(name):
         models.load(name, "cpu")
     message = str(error.value)
     assert message.startswith(f"policy.model = {name!r} is unknown: ")
-    assert "allowed: a folder with config.json, or a Hugging Face id such as Qwen/Qwen3-0.6B, smollm2" in message
+    assert "allowed: a folder with config.json, or a Hugging Face id such as Qwen/Qwen3-0.6B, nano-grid, smollm2" in message
     assert ("did you mean 'smollm2'?" in message) == (name == "smollm")
     assert "\n" not in message
 
@@ -92,7 +92,7 @@ def test_an_unknown_name_is_one_line(name):
 def test_an_id_that_is_not_here_is_refused_offline(no_network):
     with pytest.raises(ClaasbenchError, match="not in the Hugging Face cache") as error:
         models.load("Qwen/Qwen3-of-nobody", "cpu", offline=True)
-    assert "nearest bundled name: 'smollm2'" in str(error.value)
+    assert "allowed: nano-grid, smollm2, a folder" in str(error.value)
     assert "\n" not in str(error.value)
 
 
