@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import random
 import re
-import string
 from dataclasses import dataclass
 
-from world import FLOOR, PLAYER, UNKNOWN, WINS, bearing
+from world import FLOOR, SIGNS, UNKNOWN, WINS, bearing
 
 from claasbench.scenarios import _solve
 from claasbench.scenarios._engine import Engine, Line, board
 from claasbench.scenarios._play import Log
 from claasbench.scenarios._solve import STEPS, Cell
+from claasbench.scenarios._texts import Texts
 from claasbench.types import Prompt
 
 MOVES = "moves"
 WALL = "wall"
 SIZES = ((5, 5), (5, 6), (7, 6))
 """Rows and columns; the streams have other ones."""
-LETTERS = [letter for letter in string.ascii_uppercase if letter != PLAYER]
 FACTS = (
     "Push {0} onto {1} to win.",
     "{0} moves when it is stepped onto. {1} wins when {0} is on it.",
@@ -41,10 +40,10 @@ class Turn:
     ignorant: str
 
 
-def turn(rng: random.Random, texts: object, room: str) -> Turn:
+def turn(rng: random.Random, texts: Texts, room: str) -> Turn:
     """Draw a turn: a fresh board of the engine, signs renamed, after a few moves of a shortest win."""
     while True:
-        box, target = rng.sample(LETTERS, 2)
+        box, target = rng.sample(SIGNS, 2)
         if {box, target} not in ({"X", "O"}, {"G", "H"}):
             break
     names = str.maketrans({"X": box, "O": target})
@@ -64,7 +63,7 @@ def turn(rng: random.Random, texts: object, room: str) -> Turn:
         answer(ground, state, signs, roles, way)
         for roles, way in (
             ({box: MOVES, target: WINS}, best(rng, ground, left, state)),
-            ({}, towards(rng, ground, state, box)),
+            ({}, towards(rng, ground, state)),
         )
     ]
     return Turn(prompt, box, target, *answers)
@@ -81,7 +80,7 @@ def best(rng: random.Random, ground: _solve.Board, left: dict[_solve.State, int]
     return rng.choice([move for move, steps in after.items() if steps == min(after.values())])
 
 
-def towards(rng: random.Random, ground: _solve.Board, state: _solve.State, sign: str) -> str:
+def towards(rng: random.Random, ground: _solve.Board, state: _solve.State) -> str:
     """Return a first step of a shortest way onto the box's cell, for one who takes every sign for floor."""
     (goal,) = state.boxes
     found: dict[Cell, int] = {goal: 0}

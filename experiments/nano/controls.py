@@ -43,7 +43,8 @@ from claasbench.types import (
 
 GAMES = 512
 WIDTH = 128
-ROOMS = ("4x4", "4x4-mirrored", "4x4-exchanged")
+ROOMS = 3
+"""The 4x4 rooms, which are the first splits of the stream."""
 TRUTH = World(
     "G", "H", {"control panel A": "as named", "control panel B": "as named", "control panel C": "up and down exchanged"}
 )
@@ -73,8 +74,8 @@ class Controls:
     cells: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.scenarios = {data: FrozenLake(data=data) for data in ("main", "dev")}
-        self.tasks = [task for room in range(3) for task in self.room(room)]
+        self.streams = [FrozenLake(data=data).stream(0) for data in ("main", "dev")]
+        self.tasks = [task for room in range(ROOMS) for task in self.room(room)]
 
     def told(self, text: Callable[[Key], str]) -> Policy:
         """Return the policy that reads `text` before every prompt."""
@@ -82,15 +83,14 @@ class Controls:
 
     def room(self, split: int, train: bool = False) -> list[Task]:
         """Return the measured (or training) boards of a room, main and dev."""
-        streams = [scenario.stream(0) for scenario in self.scenarios.values()]
         if train:
-            return [task for stream in streams for task in stream.splits[split].train]
-        return [task for stream in streams for task in stream.measures[0].cells[split]]
+            return [task for stream in self.streams for task in stream.splits[split].train]
+        return [task for stream in self.streams for task in stream.measures[0].cells[split]]
 
     def play(self, policy: Policy, tasks: Sequence[tuple[Task, int]], name: str, greedy: bool = False) -> list[Episode]:
         """Play one game per task and attempt."""
         sampling = Sampling(temperature=0.0 if greedy else 1.0, max_tokens=64)
-        table = Table(self.scenarios["main"], sampling, lambda key: draws.seed("controls", name, *key))
+        table = Table(FrozenLake(), sampling, lambda key: draws.seed("controls", name, *key))
         place = Place("controls", 0)
         games = [Game(task, place, attempt, {LEARNER: policy}) for task, attempt in tasks]
         return list(play(table, games, WIDTH))
@@ -181,7 +181,7 @@ def run(controls: Controls) -> None:
 
 def extracted(controls: Controls) -> None:
     """Let the model take notes on 8 games of its own, eight times over, and play with each set of notes."""
-    boards = [task for room in range(3) for task in controls.room(room, train=True)]
+    boards = [task for room in range(ROOMS) for task in controls.room(room, train=True)]
     rng = random.Random("extraction")
     sets = [[(rng.choice(boards), 1000 * n + m) for m in range(8)] for n in range(8)]
     played = controls.play(controls.policy, [game for one in sets for game in one], "extraction")
@@ -230,7 +230,7 @@ def teachable(model: str, permuted: bool) -> Policy:
     policy = Hf(model, device="cpu")
     module = policy.loaded.module
     spelled, source = Rows(), Corpus(f"teach/{permuted}")
-    boards = [(task, layout(task)) for room in range(3) for task in Controls(policy).room(room, train=True)]
+    boards = [(task, layout(task)) for room in range(ROOMS) for task in Controls(policy).room(room, train=True)]
     optimizer = torch.optim.AdamW(module.parameters(), lr=RATE, weight_decay=0.0)
     module.train()
     for _ in range(STEPS):

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import boxes
 from wordings import NOTHING, PANELS, ROLES, items
-from world import KEYS, LOSES, NAMED, PLAYER, UNKNOWN, WINS, Known, Lake, Layout, World, plan, reply, seen
+from world import KEYS, LOSES, NAMED, SIGNS, UNKNOWN, WINS, Known, Lake, Layout, World, plan, reply, seen
 
 from claasbench import prompts
 from claasbench.learners import icl
@@ -21,7 +21,6 @@ from claasbench.scenarios import _texts
 from claasbench.scenarios._play import Log
 from claasbench.types import Experience, Message, Prompt, Sample, Turn, with_context
 
-SIGNS = [letter for letter in string.ascii_uppercase if letter != PLAYER]
 REAL = {"G", "H"}
 """The pair of the real game: never together in a world of the corpus."""
 SIZES = {3: (1, 3), 4: (1, 2, 4, 5), 5: (2, 3, 4, 6)}
@@ -232,20 +231,17 @@ class Corpus:
     def transcripts(self) -> Doc:
         """A turn after one or a few games of the same world (now and then of another)."""
         world, panel = self.panel(self.world())
-        known, told = Known(), Known()
+        known = Known()
         games = []
         for _ in range(self.rng.choices((1, 2, 3, 4, 6, 8), weights=(30, 35, 15, 10, 5, 5))[0]):
             world, other = (world, panel) if self.rng.random() < 0.7 else self.panel(world)
             here = world if self.rng.random() < 0.85 else self.stranger(world)
-            player = told if here is world and self.rng.random() < 0.3 else Known()
-            game = self.game(
-                here, other if here is world else "", Known(dict(player.roles), dict(player.panels)), False
-            )
+            player = known if here is world and self.rng.random() < 0.3 else Known()
+            game = self.game(here, other if here is world else "", player)
             games.append(icl.remembered(game.experience()))
             if here is world:
                 known.roles |= game.facts.roles
                 known.panels |= game.facts.panels
-                told = Known(dict(known.roles), dict(known.panels))
         return self.turn(world, panel, known, icl.rendered(games), "transcripts")
 
     def stranger(self, world: World) -> World:
@@ -259,7 +255,7 @@ class Corpus:
         """A turn that knows how the game went on."""
         world, panel = self.panel(self.world())
         known = Known() if self.rng.random() < 0.7 else self.some(world, panel)
-        game = self.game(world, panel, Known(dict(known.roles), dict(known.panels)), False)
+        game = self.game(world, panel, known)
         at = self.rng.choice((len(game.steps) - 1, self.rng.randrange(len(game.steps))))
         return self.asked(game, at, game.facts, hindsight(game, at), "hindsight", game.keys)
 
@@ -267,7 +263,7 @@ class Corpus:
         """Notes on one game, with or without notes so far."""
         world, panel = self.panel(self.world())
         told = Known() if self.rng.random() < 0.7 else self.some(world, panel)
-        game = self.game(world, panel, Known(dict(told.roles), dict(told.panels)), False)
+        game = self.game(world, panel, told)
         said = told if told.roles or self.rng.random() < 0.5 else self.beside(world.winner, world.loser, panel)
         messages = extraction(game.experience(), items(self.facts(said)))
         new = Known(

@@ -7,6 +7,7 @@ nothing is known is floor to it, and where no sign is known to win it heads for 
 
 from __future__ import annotations
 
+import string
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from claasbench.scenarios._solve import STEPS, Cell
 
 WINS, LOSES, UNKNOWN = "wins", "loses", "unknown"
 PLAYER = "P"
+SIGNS = [letter for letter in string.ascii_uppercase if letter != PLAYER]
 FLOOR, EDGE = "floor", "edge"
 
 KEYS: dict[str, dict[str, str]] = {
@@ -173,7 +175,7 @@ def plan(layout: Layout, player: Cell, known: Known) -> Plan:
     order = layout.single()
     wanted = [s for s in order if known.role(s) == WINS] + [s for s in order if known.role(s) == UNKNOWN] + order
     sign = wanted[0]
-    reach = {cell: layout.distances([cell], [*losers]) for cell in layout.where(sign)}
+    reach = {cell: layout.distances([cell], losers) for cell in layout.where(sign)}
     cell = min(reach, key=lambda cell: (reach[cell].get(player, 99), cell))
     left = reach[cell]
     after = {move: left.get(to, 99) for move in STEPS if (to := layout.next(player, move)) is not None}

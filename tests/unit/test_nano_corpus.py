@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from controls import layout
 from corpus import REAL, SIZES, Corpus, spelled
 from vocabulary import tokenizer
 from wordings import HELD_OUT, MARK, NOTHING, PANELS, ROLES
@@ -30,7 +31,7 @@ def test_the_true_world_is_rendered_byte_for_byte_as_the_game(protocol):
     rng = random.Random(5)
     tasks = [task for cell in scenario.stream(0).measures[0].cells for task in cell[:6]]
     for task in tasks:
-        lake = Lake(layout(task.data["board"]), World("G", "H", {}))
+        lake = Lake(layout(task), World("G", "H", {}))
         log = Log(_texts.load(protocol == "oel", ""), task.data["room"], lake.opening)
         ours = log.prompt(log.introduction)
         game = scenario.play(task)
@@ -53,12 +54,6 @@ def answered(game, move):
         return game.send(Sample(text=f"[{move}]")), None
     except StopIteration as end:
         return None, end.value
-
-
-def layout(rows):
-    cells = {(r, c): sign for r, row in enumerate(rows) for c, sign in enumerate(row)}
-    (start,) = (cell for cell, sign in cells.items() if sign == "P")
-    return Layout(len(rows), start, {cell: sign for cell, sign in cells.items() if sign in "GH"})
 
 
 def docs(kind, count=40):
