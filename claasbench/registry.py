@@ -20,6 +20,17 @@ from claasbench.errors import ClaasbenchError, unknown
 BASES = {"scenarios": "Scenario", "learners": "Learner", "policies": "Policy"}
 """The kinds of plug-in: the folder and the base class in its base.py."""
 
+_SIBLINGS = (
+    "needs several answers to the same prompt, and a stream plays each task once; "
+    "nearest learner for one answer: 'reinforce++'"
+)
+GROUPS = {
+    "grpo": f"{_SIBLINGS} (a group of one has advantage 0)",
+    "rloo": f"{_SIBLINGS} (the other answers' mean is its baseline)",
+    "reinforce++-baseline": f"{_SIBLINGS} (the group's mean is its baseline)",
+}
+"""Learners that a single-use stream refuses, and why."""
+
 SETTINGS = {"scenarios": "scenario.name", "learners": "learner.name", "policies": "policy.engine"}
 
 
@@ -32,6 +43,8 @@ def find(kind: str, name: str) -> type[Any]:
     """Return the class of plug-in `name`; an unknown name is refused with the nearest one."""
     if name.endswith(".py"):
         return _only(kind, _from_file(kind, name))
+    if kind == "learners" and name in GROUPS:
+        raise ClaasbenchError(f"{SETTINGS[kind]} = {name!r} {GROUPS[name]}")
     module = _module(name)
     if module in _files(kind).values():
         return _only(kind, importlib.import_module(f"claasbench.{kind}.{module}"))
@@ -85,7 +98,13 @@ def base(kind: str) -> type[Any]:
 def _files(kind: str) -> dict[str, str]:
     folder = Path(__file__).parent / kind
     stems = [path.stem for path in folder.glob("*.py") if not path.name.startswith("_") and path.stem != "base"]
-    return {stem.replace("_", "-"): stem for stem in stems}
+    return {_spelled(stem): stem for stem in stems}
+
+
+def _spelled(stem: str) -> str:
+    """Return a file's name as people type it: `_` reads as `-`, and a last `pp` as `++`."""
+    plain = stem.replace("_", "-")
+    return f"{plain[:-2]}++" if plain.endswith("pp") else plain
 
 
 def _points(kind: str) -> Iterator[EntryPoint]:

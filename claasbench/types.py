@@ -224,6 +224,21 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """What a trainer trains on: one answer, and what it is told about it; log-probs and advantages are per id."""
+
+    prompt_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
+    context_ids: tuple[int, ...] | None = None  # the teacher's prompt; None: the same as the student's
+    old_logprobs: tuple[float, ...] | None = None  # of the policy that sampled
+    advantage: tuple[float, ...] = ()
+    ret: float = 0.0
+    value: float = 0.0  # what a critic said before this update
+    weight: float = 1.0
+    temperature: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """What the runner tells whoever watches."""
 

@@ -65,6 +65,7 @@ def table(splits, index, configuration, **changes):
             "model": content_hash(configuration["policy"]["model"]),
             "prompts": "p" * 64,
             "toy": False,
+            "sees": "reward",
             "facts": {"textarena": "0.7.4", "seen share": 0.25},
         },
         "splits": [{"name": split, "kind": f"frozen-lake {split}", "train": 4} for split in splits],

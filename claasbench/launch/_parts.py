@@ -9,6 +9,7 @@ from typing import Any
 from claasbench import __version__, config, models, prompts, registry
 from claasbench.config import RunConfig, Table
 from claasbench.errors import ClaasbenchError, invalid, unknown
+from claasbench.learners._placebo import Placebo
 from claasbench.learners.base import Learner
 from claasbench.policies.base import Policy
 from claasbench.runner import check_stream, chosen
@@ -45,9 +46,9 @@ def configure(raw: Mapping[str, Any]) -> Plan:
     """Return what `raw` tables mean; whatever is unknown or out of range is refused in one line."""
     check_tables(raw)
     scenario_table, scenario_class = _plugin("scenarios", raw.get("scenario", {}), "scenario")
-    learner_table, learner_class = _plugin("learners", raw.get("learner", {}), "learner")
     scenario: Scenario = scenario_class(**_settings(scenario_table))
-    policies = _policies(raw, scenario)
+    policies = _policies(raw, scenario, _learner_seats(raw.get("learner", {})))
+    learner_table, learner_class = _learner(raw.get("learner", {}), policies[LEARNER][0])
     made = RunConfig(
         scenario=scenario_table,
         learner=learner_table,
@@ -64,7 +65,9 @@ def configure(raw: Mapping[str, Any]) -> Plan:
     check_stream(stream)
     chosen(stream, made.measure.names)
     learner: Learner = learner_class(**_settings(learner_table))
+    learner = Placebo(learner) if learner_table.get("placebo") else learner
     _check_state(learner_class, learner_table["name"])
+    learner.check(made.sampling["train"])
     return Plan(made, scenario, stream, learner, {seat: cls for seat, (_, cls) in policies.items()})
 
 
@@ -97,9 +100,16 @@ def assemble(plan: Plan, offline: bool = False) -> Parts:
     return Parts(made, _resolved(plan, seats), plan.scenario, plan.learner, seats)
 
 
-def _policies(raw: Mapping[str, Any], scenario: Scenario) -> dict[str, tuple[Table, type[Any]]]:
+def _learner_seats(table: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the seats that a learner knows beside the scenario's."""
+    name = table.get("name")
+    found: tuple[str, ...] = registry.find("learners", name).seats if isinstance(name, str) else ()
+    return found
+
+
+def _policies(raw: Mapping[str, Any], scenario: Scenario, more: tuple[str, ...]) -> dict[str, tuple[Table, type[Any]]]:
     """Return the complete table and the class of every seat that has one, the learner's first."""
-    others = [name for name in scenario.seats if name != LEARNER]
+    others = [name for name in (*scenario.seats, *more) if name != LEARNER]
     for seat in raw.get("seats", {}):
         if seat not in others:
             raise unknown("seats", seat, others)
@@ -142,6 +152,19 @@ def _plugin(kind: str, table: Mapping[str, Any], where: str) -> tuple[Table, typ
     return {"name": registry.canonical(kind, name), **config.complete(found, own, where)}, found
 
 
+def _learner(table: Mapping[str, Any], policy: Table) -> tuple[Table, type[Any]]:
+    """Return the complete table of the learner and its class; what is not set comes from its preset."""
+    placebo = config.convert(bool, table.get("placebo", False), "learner.placebo")
+    own = {key: value for key, value in table.items() if key != "placebo"}
+    made, found = _plugin("learners", own, "learner")
+    if found.presets:
+        chosen = own.get("preset") or (models.NANO if models.toy(policy["model"]) else "paper")
+        if chosen not in found.presets:
+            raise unknown("learner.preset", chosen, found.presets)
+        made, found = _plugin("learners", {**found.presets[chosen], **own, "preset": chosen}, "learner")
+    return made | ({"placebo": True} if placebo else {}), found
+
+
 def _policy_table(table: Mapping[str, Any], where: str) -> tuple[Table, type[Any]]:
     """Return the complete table of a policy and its class: `engine:name` picks the engine, a bare name means hf."""
     model, engine = table.get("model"), table.get("engine")
@@ -169,7 +192,7 @@ def _policy(table: Table, cls: type[Any], offline: bool) -> Policy:
 
 
 def _settings(table: Table) -> Table:
-    return {key: value for key, value in table.items() if key not in ("name", "engine")}
+    return {key: value for key, value in table.items() if key not in ("name", "engine", "placebo")}
 
 
 def _sampling(tables: Mapping[str, Any], default: Sampling) -> dict[str, Sampling]:
@@ -218,7 +241,8 @@ def _resolved(plan: Plan, seats: Mapping[str, Policy]) -> Table:
         [[split.name, split.kind, [_identity(task) for task in split.train]] for split in stream.splits],
         [[measure.name, [[_identity(task) for task in cell] for cell in measure.cells]] for measure in stream.measures],
     ]
-    classes = {"scenario": type(plan.scenario), "learner": type(plan.learner)}
+    learner = plan.learner.inner if isinstance(plan.learner, Placebo) else plan.learner
+    classes = {"scenario": type(plan.scenario), "learner": type(learner)}
     classes |= {_where(seat): cls for seat, cls in plan.policies.items()}
     sources = {table: registry.source(cls) for table, cls in classes.items()}
     return {
@@ -228,6 +252,7 @@ def _resolved(plan: Plan, seats: Mapping[str, Policy]) -> Table:
         "policies": {seat: dict(policy.identity()) for seat, policy in sorted(seats.items())},
         "plugins": {table: source for table, source in sources.items() if source},
         "prompts": prompts.digest(),
+        "sees": plan.learner.sees,
         "toy": made.policy["engine"] == "scripted" or models.toy(made.policy["model"]),
         "facts": dict(plan.scenario.facts()),
     }

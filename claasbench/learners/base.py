@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from claasbench.policies.base import Policy
-from claasbench.types import LEARNER, Experience, Update
+from claasbench.types import LEARNER, Experience, Sampling, Update
 
 
 class Learner(ABC):
@@ -17,12 +17,24 @@ class Learner(ABC):
     needs: ClassVar[frozenset[str]] = frozenset()
     """What the policy must offer."""
 
+    seats: ClassVar[tuple[str, ...]] = ()
+    """Further seats that may be given a policy of their own (`[seats.NAME]`)."""
+
+    sees: ClassVar[str] = "nothing"
+    """What of an experience it uses: reward, feedback, text; stands beside its results."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Named sets of defaults, chosen by the setting `preset` (a field of every class that has some)."""
+
     policy: Policy
     """What plays the learner's seat in training; set by setup."""
 
     def setup(self, seats: Mapping[str, Policy], seed: int) -> None:
         """Take the policies of all seats and the trial's seed; called once, before load."""
         self.policy = seats[LEARNER]
+
+    def check(self, sampling: Sampling) -> None:
+        """Refuse a sampling of the training episodes that cannot be learned from; called before anything is loaded."""
 
     def observe(self, experiences: Sequence[Experience]) -> Iterator[Update]:
         """Learn from one batch of training episodes, in stream order.

@@ -10,22 +10,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
-from claasbench import prompts
 from claasbench.errors import ClaasbenchError, invalid
+from claasbench.learners._memory import Item, remembered, rendered
 from claasbench.learners.base import Learner
 from claasbench.policies.base import Policy, Wrapper
 from claasbench.types import LEARNER, Experience, Key, Message, Request, Sample, Update, with_context
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One remembered experience as text; `first` is what its episode began with."""
-
-    first: str
-    text: str
-    success: bool
 
 
 @dataclass
@@ -58,6 +49,8 @@ class _Remembering(Wrapper):
 @dataclass
 class Icl(Learner):
     """Keeps a bounded memory and shows the newest items, or the successes most like the episode's first prompt."""
+
+    sees: ClassVar[str] = "reward, feedback, text"
 
     select: Literal["recent", "similar"] = "recent"
     """recent: the newest items; similar: the successes whose beginning shares most words."""
@@ -123,26 +116,6 @@ class Icl(Learner):
     def notes(self) -> str:
         """Return the memory as it would be shown next."""
         return f"# Memory\n\n{self.memory(self.kept[-1].first)[0]}\n" if self.kept else ""
-
-
-def remembered(experience: Experience) -> Item:
-    """Spell an experience: what was said to the learner, what it answered, and what came of it."""
-    steps = [
-        prompts.fill("memory_turn", news=turn.prompt.news.strip(), reply=turn.sample.text.strip())
-        for turn in experience.turns
-    ]
-    last = experience.turns[-1]
-    total = sum(turn.reward or 0.0 for turn in experience.turns)
-    text = prompts.fill(
-        "memory_item", steps="\n".join(steps), reward=f"{total:g}", feedback=(last.feedback or "none").strip()
-    )
-    return Item(experience.turns[0].prompt.news, text, total > 0)
-
-
-def rendered(items: Sequence[Item]) -> str:
-    """Return the memory that shows `items`."""
-    numbered = [prompts.fill("memory_entry", number=str(n), item=item.text) for n, item in enumerate(items, 1)]
-    return prompts.fill("memory", items="\n".join(numbered))
 
 
 def _most_similar(kept: Sequence[Item], first: str) -> list[Item]:

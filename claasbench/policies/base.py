@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar
 
 from claasbench.errors import ClaasbenchError
 from claasbench.models import Loaded
@@ -47,6 +48,14 @@ class Policy(ABC):
         if which in ("student", "base"):
             return self
         raise ClaasbenchError(f"policy {type(self).__name__} has no {which!r} weights")
+
+    def adopt(self, weights: Callable[[str], AbstractContextManager[Any]]) -> None:
+        """Take the weights of a trainer: `weights(name)` gives the module while it has those weights."""
+        raise ClaasbenchError(f"policy {type(self).__name__} has no weights to train")
+
+    def refresh(self, served: str) -> None:
+        """Answer with the trained weights as they are now, under the name `served`."""
+        raise ClaasbenchError(f"policy {type(self).__name__} has no weights to train")
 
     def close(self, keys: Iterable[Key]) -> None:
         """Forget whatever was kept (a key-value cache) for the episodes of `keys`."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -11,14 +12,29 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from claasbench import models
-from claasbench.errors import invalid
+from claasbench.errors import ClaasbenchError, invalid
 from claasbench.models import Loaded, refused
 from claasbench.policies import _attention
 from claasbench.policies._cache import Past
 from claasbench.policies._generate import Engine, Row, generate, reuse
 from claasbench.policies._render import Renderer
-from claasbench.policies.base import Policy
+from claasbench.policies.base import Policy, Wrapper
 from claasbench.types import Json, Key, Message, Request, Sample
+
+
+@dataclass
+class _At(Wrapper):
+    """An Hf policy with the weights of its teacher or its base."""
+
+    inner: Hf
+    which: str
+
+    @property
+    def served(self) -> str:  # type: ignore[override]
+        return self.inner.served_at(self.which)
+
+    def sample(self, requests: Sequence[Request]) -> list[Sample]:
+        return self.inner.with_weights(self.which, requests)
 
 
 @dataclass
@@ -51,7 +67,7 @@ class Hf(Policy):
         if self.threads:
             torch.set_num_threads(self.threads)
         self.loaded: Loaded = models.load(self.model, self.device, self.offline)
-        self.served = f"v0-{self.loaded.content[:12]}"
+        self.served = self._untrained = f"v0-{self.loaded.content[:12]}"
         self._renderer = Renderer(self.loaded, self.template)
         self._limit = self._context()
         self._pasts: dict[tuple[str, int, str, str], Past] = {}
@@ -61,7 +77,8 @@ class Hf(Policy):
         ends = self.loaded.module.generation_config.eos_token_id
         ends = {self.loaded.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
         self.loaded.module.set_attn_implementation(_attention.NAME)
-        self._engine = Engine(self.loaded.module, frozenset(ends), self._text)
+        self._ends = frozenset(ends)
+        self._weights: Callable[[str], AbstractContextManager[Any]] | None = None
 
     def identity(self) -> Json:
         """Return what the settings resolved to on this machine."""
@@ -84,14 +101,42 @@ class Hf(Policy):
 
     def sample(self, requests: Sequence[Request]) -> list[Sample]:
         """Answer `requests` side by side; a prompt that leaves no room for one id is "overflow"."""
-        kept = [past for episode, past in self._pasts.items() if episode[3] == self.served]
-        rows = [self._row(request) for request in requests]
+        return self._answers(requests, self.loaded.module, self.served)
+
+    def at(self, which: str) -> Policy:
+        """Return the policy at "student" (itself), "teacher" or "base" weights; untrained, all are the same."""
+        return self if which == "student" else _At(self, which)
+
+    def adopt(self, weights: Callable[[str], AbstractContextManager[Any]]) -> None:
+        """Take the weights of a trainer, which trains this policy's own module."""
+        if self._weights is not None:
+            raise ClaasbenchError("the weights of this policy are already in training")
+        self._weights = weights
+
+    def refresh(self, served: str) -> None:
+        """Answer under a new name; what was computed with the weights before is never used again."""
+        self.served = served
+
+    def with_weights(self, which: str, requests: Sequence[Request]) -> list[Sample]:
+        """Answer `requests` with the teacher's or the base's weights."""
+        if self._weights is None:
+            return self.sample(requests)
+        with self._weights(which) as module:
+            return self._answers(requests, module, self.served_at(which))
+
+    def served_at(self, which: str) -> str:
+        """Return the name of the teacher's or the base's weights; the base's never changes."""
+        return self._untrained if which == "base" or self._weights is None else f"{which}-{self.served}"
+
+    def _answers(self, requests: Sequence[Request], module: Any, served: str) -> list[Sample]:  # noqa: ANN401
+        kept = [past for episode, past in self._pasts.items() if episode[3] == served]
+        rows = [self._row(request, served) for request in requests]
         if fitting := [row for row in rows if row.room > 0]:
-            generate(self._engine, fitting, kept)
+            generate(Engine(module, self._ends, self._text), fitting, kept)
         for request, row in zip(requests, rows, strict=True):
             if row.past is not None:
-                self._pasts[self._episode(request.key)] = row.past
-        return [self._sample(request, row) for request, row in zip(requests, rows, strict=True)]
+                self._pasts[self._episode(request.key, served)] = row.past
+        return [self._sample(request, row, served) for request, row in zip(requests, rows, strict=True)]
 
     def close(self, keys: Iterable[Key]) -> None:
         """Forget the keys and values of the episodes of `keys`, whatever weights they are of."""
@@ -106,21 +151,21 @@ class Hf(Policy):
             raise invalid("policy.context", self.context, allowed)
         return limit
 
-    def _episode(self, key: Key) -> tuple[str, int, str, str]:
-        return key.task, key.attempt, key.seat, self.served
+    def _episode(self, key: Key, served: str) -> tuple[str, int, str, str]:
+        return key.task, key.attempt, key.seat, served
 
-    def _row(self, request: Request) -> Row:
+    def _row(self, request: Request, served: str) -> Row:
         prompt = self.render(request.prompt.messages)
         most = request.sampling.max_tokens if request.prompt.max_tokens is None else request.prompt.max_tokens
         sampling = replace(request.sampling, max_tokens=0)  # rows that differ in it alone are drawn together
         row = Row(prompt, request.seed, sampling, min(most, self._limit - len(prompt)), request.prompt.stop)
         # What is kept is of the previous turn: it goes into this one or away.
-        past = self._pasts.pop(self._episode(request.key), None)
+        past = self._pasts.pop(self._episode(request.key, served), None)
         if past is not None and (known := reuse(row, past)):
             row.past, row.known = past, known
         return row
 
-    def _sample(self, request: Request, row: Row) -> Sample:
+    def _sample(self, request: Request, row: Row, served: str) -> Sample:
         text = self._text(row.token_ids)
         cuts = [text.index(string) for string in row.stop if string in text]
         return Sample(
@@ -129,7 +174,7 @@ class Hf(Policy):
             token_ids=tuple(row.token_ids),
             logprobs=tuple(row.logprobs),
             finish=row.finish if row.room > 0 else "overflow",
-            served=self.served,
+            served=served,
             sampling=request.sampling,
             prefilled=row.prefilled,
         )

@@ -24,7 +24,7 @@ DEFINITIONS = ("forgetting", "forgetting_pairs", *BIASED)
 def cautions(section: Section) -> list[str]:
     """Return the warnings and notes of a section."""
     found = [*_toys(section), *_streams(section), *_budgets(section), *_rankings(section)]
-    checks = (_missing, _failures, _formats, _saturated, _engine, _versions, _copies)
+    checks = (_missing, _failures, _formats, _saturated, _critics, _tuning, _engine, _versions, _copies)
     return found + [
         f"{method.short}: {line}" for method in section.methods for check in checks for line in check(method)
     ]
@@ -167,6 +167,18 @@ def _versions(method: Method) -> Iterator[str]:
         values = sorted({str(run.versions[key]) for run in method.runs})
         if len(values) > 1:
             yield f"its trials differ in {key}: {_few(values)}"
+
+
+def _critics(method: Method) -> Iterator[str]:
+    rows = [row for run in method.runs for row in run.rows if row]
+    found = [value for row in rows if (value := row.learned.get("explained")) is not None]
+    if found and sum(found) <= 0:
+        yield f"its critic explains nothing: {sum(found) / len(found):.2f} of the variance of returns on average"
+
+
+def _tuning(method: Method) -> Iterator[str]:
+    if method.runs[0].config["learner"].get("preset"):
+        yield "untuned: its settings were not chosen on a dev stream"
 
 
 def _copies(method: Method) -> Iterator[str]:

@@ -19,7 +19,7 @@ HEAD: dict[str, type] = {
     "digest": str, "claasbench": str, "metric_version": int, "splits": list, "returns": bool,
     "config.scenario.name": str, "config.learner.name": str, "config.policy.model": str,
     "config.trial.order": int, "config.trial.seed": int,
-    "resolved.stream": str, "resolved.model": str, "resolved.prompts": str, "resolved.toy": bool,
+    "resolved.stream": str, "resolved.model": str, "resolved.prompts": str, "resolved.toy": bool, "resolved.sees": str,
     "resolved.facts": dict,
 }  # fmt: skip
 """What every row of a run repeats."""
@@ -139,6 +139,7 @@ def _row(table: Json) -> Row:
         live=None if live is None else _cell(live, names[index]),
         cells=cells,
         updates=_take(_take(table, "updates", dict), "count", int),
+        learned=_take(_take(table, "updates", dict), "last", dict),
         seconds={phase: float(_take(seconds, phase, int, float)) for phase in seconds},
     )
 

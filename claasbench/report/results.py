@@ -86,6 +86,7 @@ class Row:
     live: Cell | None
     cells: Mapping[Measured, tuple[Cell | None, ...]]  # None: nothing was measured there
     updates: int
+    learned: Mapping[str, float | None]  # the metrics of the last update
     seconds: Mapping[str, float]
 
 

@@ -101,8 +101,10 @@ def trials(methods: Sequence[Method]) -> Table:
         shown = ", ".join(names if len(names) <= 3 else [*names[:2], f"... {names[-1]}"])
         updates = sum(row.updates for run in method.runs for row in run.rows if row) / len(names)
         contents = str(method.runs[0].resolved["model"])[:16]
-        rows.append([method.short, contents, shown, str(len(names)), amount(updates)])
-    return Table("Runs", ["Method", "Model contents", "Order and seed", "Trials", "Updates a trial"], rows, texts=3)
+        sees = str(method.runs[0].resolved["sees"])
+        rows.append([method.short, sees, contents, shown, str(len(names)), amount(updates)])
+    header = ["Method", "Learns from", "Model contents", "Order and seed", "Trials", "Updates a trial"]
+    return Table("Runs", header, rows, texts=4)
 
 
 def facts(methods: Sequence[Method]) -> Table:

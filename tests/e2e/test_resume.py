@@ -94,18 +94,21 @@ def test_a_stop_between_units_is_taken_up(tmp_path):
     parts = assemble(configure(made))
     written = {**parts.config.tables(), "resolved": parts.resolved}
     digest = config.digest(parts.config.tables(), parts.resolved)
+    stops = 0
     for _ in range(40):
         parts = assemble(configure(made))
         held = store.resume(tmp_path / "run", written, digest, config.differing)
         runner = Runner(parts.config, parts.resolved, parts.scenario, parts.learner, parts.seats, held)
         last = ""
         for event in runner.events():
-            runner.stop = event.kind == "episode"  # asked for in the middle of every unit
+            runner.stop |= event.kind == "episode"  # asked for in the middle of every unit
             last = event.kind
         held.close()
         if last == "end":
             break
         assert last == "stop"
+        stops += 1
+    assert stops > 10
     # a stop commits before the usual unit, so only the number of commits may differ
     whole, stopped = fingerprint(tmp_path / "whole"), fingerprint(tmp_path / "run")
     strip = {name: value for name, value in whole.items() if name.startswith(("splits", "updates"))}
@@ -179,6 +182,24 @@ def test_25_kills_in_one_chain_hf(tmp_path):
     words += ["--set", "scenario.tasks_per_split=12", "--set", "scenario.measured_per_split=2"]
     words += ["--set", "sampling.train.max_tokens=6", "--set", "sampling.measure.max_tokens=6"]
     words += ["--set", "learner.memory_tokens=1200"]
+    assert chain_of_kills(words, tmp_path, 25) >= 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("sdpo", ["learner.b_min=4", "learner.batch=4"]),
+        (
+            "oel",
+            ["learner.games=4", "learner.accumulations=2", "learner.steps=4", "learner.prefixes=4", "stream.batch=4"],
+        ),
+    ],
+)
+def test_25_kills_in_one_chain_of_learning_weights(method, settings, tmp_path):
+    words = ["frozen-lake", "--method", method, "--model", "nano-grid"]
+    for setting in ["scenario.tasks_per_split=8", "scenario.measured_per_split=2", "stream.batch=2", *settings]:
+        words += ["--set", setting]
     assert chain_of_kills(words, tmp_path, 25) >= 15
 
 

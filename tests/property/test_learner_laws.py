@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from claasbench import registry
+from claasbench.learners._placebo import Placebo
+from claasbench.learners.base import Learner
 from claasbench.policies.scripted import Scripted
 from claasbench.types import Experience, Key, Message, Prompt, Request, Sample, Sampling, Slot, Turn
 
@@ -33,7 +35,10 @@ def saved(learner, folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("name", registry.names("learners"))
+WEIGHTLESS = [name for name in registry.names("learners") if not registry.find("learners", name).needs]
+
+
+@pytest.mark.parametrize("name", WEIGHTLESS)
 @given(batches=st.lists(st.lists(experience, max_size=4), max_size=3))
 @settings(max_examples=25, deadline=None)
 def test_save_and_load_give_the_same_learner(name, batches, tmp_path_factory):
@@ -96,3 +101,34 @@ def test_icl_chooses_once_per_episode():
     assert seen == [False, False, True]
     assert asked[0].prompt.messages[0].content.startswith("top\nNotes from earlier episodes")
     assert asked[0].prompt.messages[0].content.endswith("End of the notes.\nrest")
+
+
+class Seen(Learner):
+    def __init__(self):
+        self.seen = []
+
+    def observe(self, experiences):
+        self.seen += experiences
+        yield from ()
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.integers(1, 3), st.sampled_from(["episode", "turn"]))
+def test_a_placebo_keeps_the_outcomes_and_shifts_them_by_one_episode(lengths, width, credit):
+    inner = Seen()
+    placebo = Placebo(inner)
+    made = [
+        Experience(
+            str(n), "k", credit, tuple(Turn(Prompt(()), Sample("x"), n + t / 10, f"{n}/{t}") for t in range(size))
+        )
+        for n, size in enumerate(lengths)
+    ]
+    for start in range(0, len(made), width):
+        list(placebo.observe(made[start : start + width]))
+    donors = [made[:width][-1], *made]
+    for own, told, donor in zip(made, inner.seen, donors, strict=False):
+        last = -1 if credit == "episode" else min(len(own.turns), len(donor.turns)) - 1
+        assert told.turns[-1].reward == donor.turns[last].reward
+        assert told.turns[-1].feedback == donor.turns[last].feedback
+        assert [turn.sample for turn in told.turns] == [turn.sample for turn in own.turns]
+        if credit == "episode":
+            assert told.turns[:-1] == own.turns[:-1]
