@@ -6,7 +6,7 @@ import random
 import re
 from dataclasses import dataclass
 
-from world import FLOOR, SIGNS, UNKNOWN, WINS, bearing
+from world import FLOOR, NAMED, SIGNS, UNKNOWN, WINS, bearing, moves, toss
 
 from claasbench.scenarios import _solve
 from claasbench.scenarios._engine import Engine, Line, board
@@ -55,15 +55,16 @@ def turn(rng: random.Random, texts: Texts, room: str) -> Turn:
     log = Log(texts, room, [renamed(line, names) for line in engine.opening])
     prompt = log.prompt(log.introduction)
     for _ in range(rng.randrange(min(left[state], 6))):
-        move = best(rng, ground, left, state)
+        move = rng.choice(best(ground, left, state))
         state = ground.move(state, move)[1]
         prompt = log.add(f"[{move}]", [renamed(line, names) for line in engine.act(f"[{move}]")])
     signs = dict.fromkeys(state.boxes, box) | dict.fromkeys(ground.goals, target)
+    words = bearing(state.player, next(iter(state.boxes)))
     answers = [
-        answer(ground, state, signs, roles, way)
-        for roles, way in (
-            ({box: MOVES, target: WINS}, best(rng, ground, left, state)),
-            ({}, towards(rng, ground, state)),
+        answer(ground, state, room, signs, roles, toss(rng, words, ways))
+        for roles, ways in (
+            ({box: MOVES, target: WINS}, best(ground, left, state)),
+            ({}, towards(ground, state)),
         )
     ]
     return Turn(prompt, box, target, *answers)
@@ -74,14 +75,14 @@ def renamed(line: Line, names: dict[int, str]) -> Line:
     return Line(line.type, _ROW.sub(lambda row: row[0].translate(names), line.text))
 
 
-def best(rng: random.Random, ground: _solve.Board, left: dict[_solve.State, int], state: _solve.State) -> str:
-    """Return a first move of a shortest win."""
+def best(ground: _solve.Board, left: dict[_solve.State, int], state: _solve.State) -> list[str]:
+    """Return the first moves of shortest wins."""
     after = {move: left.get(to, 99) for move in STEPS if (to := ground.move(state, move)[1]) != state}
-    return rng.choice([move for move, steps in after.items() if steps == min(after.values())])
+    return [move for move, steps in after.items() if steps == min(after.values())]
 
 
-def towards(rng: random.Random, ground: _solve.Board, state: _solve.State) -> str:
-    """Return a first step of a shortest way onto the box's cell, for one who takes every sign for floor."""
+def towards(ground: _solve.Board, state: _solve.State) -> list[str]:
+    """Return the first steps of shortest ways onto the box's cell, for one who takes every sign for floor."""
     (goal,) = state.boxes
     found: dict[Cell, int] = {goal: 0}
     queue = [goal]
@@ -92,7 +93,7 @@ def towards(rng: random.Random, ground: _solve.Board, state: _solve.State) -> st
                 found[to] = found[cell] + 1
                 queue.append(to)
     after = {move: found.get(shifted(state.player, move), 99) for move in STEPS}
-    return rng.choice([move for move, steps in after.items() if steps == min(after.values())])
+    return [move for move, steps in after.items() if steps == min(after.values())]
 
 
 def shifted(cell: Cell, move: str) -> Cell:
@@ -100,8 +101,16 @@ def shifted(cell: Cell, move: str) -> Cell:
     return cell[0] + STEPS[move][0], cell[1] + STEPS[move][1]
 
 
-def answer(ground: _solve.Board, state: _solve.State, signs: dict[Cell, str], roles: dict[str, str], way: str) -> str:
-    """Return the answer that steps in direction `way`."""
+def answer(
+    ground: _solve.Board,
+    state: _solve.State,
+    room: str,
+    signs: dict[Cell, str],
+    roles: dict[str, str],
+    chosen: tuple[str, str],
+) -> str:
+    """Return the answer with a bearing and a direction."""
+    words, way = chosen
     here = {move: shifted(state.player, move) for move in STEPS}
     seen = {move: signs.get(cell, FLOOR) if cell in ground.floor else WALL for move, cell in here.items()}
     names = list(dict.fromkeys(signs[cell] for cell in sorted(signs) if cell != state.player))
@@ -109,5 +118,5 @@ def answer(ground: _solve.Board, state: _solve.State, signs: dict[Cell, str], ro
     around = ", ".join(f"{move} {what}" for move, what in seen.items())
     known = ", ".join(f"{sign} {roles.get(sign, UNKNOWN)}" for sign in names)
     place = f"I am at ({state.player[0]}, {state.player[1]}). Around me: {around}."
-    aim = f"{signs[goal]} is at ({goal[0]}, {goal[1]}): {bearing(state.player, goal)}"
-    return f"{place} Signs: {known}. {aim}. Moves: as named. I step {way} onto {seen[way]}: [{way}]"
+    aim = f"{signs[goal]} is at ({goal[0]}, {goal[1]}): {words}"
+    return f"{place} Signs: {known}. {aim}. {moves(room, NAMED)}. I step {way} onto {seen[way]}: [{way}]"

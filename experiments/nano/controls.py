@@ -23,7 +23,7 @@ from wordings import HELD_OUT, MARK, PANELS, ROLES, items
 from world import LOSES, WINS, Known, Layout, World
 
 from claasbench import draws, prompts
-from claasbench.learners import icl
+from claasbench.learners import _memory
 from claasbench.policies.base import Policy, Wrapper
 from claasbench.policies.hf import Hf
 from claasbench.rollout import Game, Table, play
@@ -107,6 +107,7 @@ class Controls:
             "success": mean,
             "error": math.sqrt(mean * (1 - mean) / len(scores)),
             "games": len(scores),
+            "rooms": self.rooms(episodes),
             "no_action": sum(episode.info["no_action"] for episode in episodes) / len(turns),
             "invalid": sum(episode.info["invalid"] for episode in episodes) / len(turns),
             "reply_tokens": sum(len(turn.sample.token_ids or ()) for turn in turns) / len(turns),
@@ -117,6 +118,12 @@ class Controls:
             file=sys.stderr,
         )
         return episodes
+
+    def rooms(self, episodes: Sequence[Episode]) -> list[float]:
+        """Return the success in each room."""
+        where = {task.id: room for room in range(ROOMS) for task in self.room(room)}
+        own = [[e.score or 0.0 for e in episodes if where[e.task] == room] for room in range(ROOMS)]
+        return [sum(scores) / len(scores) for scores in own]
 
 
 def nothing(key: Key) -> str:
@@ -154,7 +161,7 @@ def irrelevant(rng: random.Random) -> list[str]:
     """Draw facts about signs and panels that the boards do not have."""
     source = Corpus("")
     source.rng = rng
-    return source.facts(source.beside("G", "H", *TRUTH.panels))
+    return source.facts(source.beside(TRUTH, *TRUTH.panels))
 
 
 def run(controls: Controls) -> None:
@@ -163,17 +170,18 @@ def run(controls: Controls) -> None:
     controls.cell("none, greedy", nothing, greedy=True)
     for name, draw in {
         "knowledge": facts(TRUTH),
+        "knowledge, roles alone": facts(replace(TRUTH, panels={})),
         "knowledge, held-out words": facts(TRUTH, HELD_OUT),
         "wrong knowledge": facts(EXCHANGED),
         "irrelevant": irrelevant,
     }.items():
         controls.cell(name, knowledge(draw))
     controls.cell("knowledge, greedy", knowledge(facts(TRUTH)), greedy=True)
-    games = [icl.remembered(e.experience) for e in plain]
+    games = [_memory.remembered(e.experience) for e in plain]
 
     def two(key: Key) -> str:
         rng = random.Random(f"two/{key.task}/{key.attempt}")
-        return icl.rendered([games[rng.randrange(len(games))] for _ in range(2)])
+        return _memory.rendered([games[rng.randrange(len(games))] for _ in range(2)])
 
     controls.cell("two transcripts", two)
     extracted(controls)
@@ -291,10 +299,11 @@ def checks(cells: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def table(found: dict[str, Any]) -> str:
     """Return cells and checks as Markdown."""
-    lines = ["| cell | success |", "| --- | --- |"]
+    lines = ["| cell | success | plain | mirrored | exchanged |", "| --- | --- | --- | --- | --- |"]
     for name, cell in found["cells"].items():
         if "success" in cell:
-            lines.append(f"| {name} | {cell['success']:.1%} ({cell['error']:.1%}) |")
+            rooms = " | ".join(f"{room:.0%}" for room in cell["rooms"])
+            lines.append(f"| {name} | {cell['success']:.1%} ({cell['error']:.1%}) | {rooms} |")
     lines += ["", "| check, in points | found | aim | |", "| --- | --- | --- | --- |"]
     for name, check in found["checks"].items():
         lines.append(

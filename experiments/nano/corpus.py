@@ -8,15 +8,17 @@ from __future__ import annotations
 import argparse
 import random
 import string
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import boxes
 from wordings import NOTHING, PANELS, ROLES, items
-from world import KEYS, LOSES, NAMED, SIGNS, UNKNOWN, WINS, Known, Lake, Layout, World, plan, reply, seen
+from world import KEYS, LOSES, NAMED, SIGNS, UNKNOWN, WINS, Known, Lake, Layout, World, choose, moves, reply, seen
 
 from claasbench import prompts
-from claasbench.learners import icl
+from claasbench.learners import _memory
+from claasbench.learners.sdpo import hindsight
 from claasbench.scenarios import _texts
 from claasbench.scenarios._play import Log
 from claasbench.types import Experience, Message, Prompt, Sample, Turn, with_context
@@ -25,8 +27,8 @@ REAL = {"G", "H"}
 """The pair of the real game: never together in a world of the corpus."""
 SIZES = {3: (1, 3), 4: (1, 2, 4, 5), 5: (2, 3, 4, 6)}
 """How often the repeated sign stands on boards of a size; the streams have (3, 2), (4, 3) and (5, 5)."""
-PANEL_LETTERS = [letter for letter in string.ascii_uppercase if letter not in "ABCD"]
-"""The streams have the panels A to D."""
+PANEL = [f"control panel {letter}" for letter in string.ascii_uppercase]
+"""What a panel's moves do is drawn each time, so that its letter says nothing; the streams have A to D."""
 MOST = 12
 """Moves of a game."""
 
@@ -67,9 +69,9 @@ class Game:
     facts: Known
     keys: str | None
 
-    def experience(self, first: int = 0) -> Experience:
-        """Return the game from turn `first` on as a learner sees it."""
-        turns = [Turn(s.prompt, Sample(text=s.answer), s.reward, s.feedback) for s in self.steps[first:]]
+    def experience(self) -> Experience:
+        """Return the game as a learner sees it."""
+        turns = [Turn(s.prompt, Sample(text=s.answer), s.reward, s.feedback) for s in self.steps]
         return Experience("", "", "episode", tuple(turns))
 
 
@@ -81,32 +83,38 @@ class Corpus:
 
     # Worlds and boards
 
+    def signs(self, count: int, used: Iterable[str] = ()) -> list[str]:
+        """Draw signs other than `used`; those of the real game never meet."""
+        apart = REAL if REAL & {*used} else {self.rng.choice(sorted(REAL))}
+        return self.rng.sample([sign for sign in SIGNS if sign not in {*used, *apart}], count)
+
     def world(self) -> World:
-        """Draw a world; the signs of the real game never meet."""
-        while True:
-            winner, loser = self.rng.sample(SIGNS, 2)
-            if {winner, loser} != REAL:
-                return World(winner, loser, {})
+        """Draw a world."""
+        winner, loser = self.signs(2)
+        return World(winner, loser, {})
 
     def panel(self, world: World) -> tuple[World, str]:
         """Draw a panel (or none) and what its moves do."""
         if self.rng.random() < 0.25:
             return world, ""
-        name = f"control panel {self.rng.choice(PANEL_LETTERS)}"
+        name = self.rng.choice(PANEL)
         if name not in world.panels:
             keys = self.rng.choices(list(KEYS), weights=(6, 3, 1))[0]
             world = World(world.winner, world.loser, {**world.panels, name: keys})
         return world, name
 
-    def layout(self, world: World) -> Layout:
-        """Draw a board on which the winner can be reached."""
+    def layout(self, world: World, near: bool = False) -> Layout:
+        """Draw a board on which the winner can be reached; `near`: the sign that stands alone is one step away."""
         rng = self.rng
         while True:
-            size = rng.choices((3, 4, 5), weights=(2, 5, 3))[0]
+            size = 3 if near else rng.choices((3, 4, 5), weights=(2, 5, 3))[0]
             count = rng.choice(SIZES[size])
             single, repeated = rng.sample([world.winner, world.loser], 2)
             cells = [(r, c) for r in range(size) for c in range(size)]
-            if rng.random() < 0.5:
+            if near:
+                start = rng.choice(cells)
+                goal = rng.choice([(r, c) for r, c in cells if abs(r - start[0]) + abs(c - start[1]) == 1])
+            elif rng.random() < 0.5:
                 start = (rng.choice((0, size - 1)), rng.choice((0, size - 1)))
                 goal = (size - 1 - start[0], size - 1 - start[1])
             else:
@@ -128,9 +136,10 @@ class Corpus:
         facts = Known(dict(known.roles))
         while True:
             steps.append(step)
-            way = self.rng.choice(plan(layout, engine.player, known).moves)
+            chosen = choose(self.rng, layout, engine.player, known)
+            way = chosen.move
             believed = seen or NAMED
-            step.answer = reply(layout, engine.player, known, believed, way)
+            step.answer = reply(layout, engine.player, known, panel, believed, chosen)
             name = KEYS[believed].get(way, way)
             real = KEYS[keys].get(name, name)
             before = engine.player
@@ -161,21 +170,18 @@ class Corpus:
         self.rng.shuffle(said)
         return said
 
-    def beside(self, *used: str) -> Known:
-        """Draw facts that do not bear on the signs and panels `used`."""
-        known = Known()
-        free = [sign for sign in SIGNS if sign not in used and not (sign in REAL and REAL & {*used})]
-        drawn = self.rng.sample(free, self.rng.randint(1, 4))
-        for sign in drawn if not {*drawn} >= REAL else [drawn[0]]:
-            known.roles[sign] = self.rng.choice((WINS, LOSES))
-        if self.rng.random() < 0.5:
-            panel = f"control panel {self.rng.choice(PANEL_LETTERS)}"
-            if panel not in used:
-                known.panels[panel] = self.rng.choice(list(KEYS))
-        return known
+    def beside(self, world: World, *panels: str) -> Known:
+        """Draw facts about signs and panels that games in `world` at `panels` do not have."""
+        roles = {sign: self.rng.choice((WINS, LOSES)) for sign in self.signs(self.rng.randint(1, 4), world.signs)}
+        return Known(roles, self.panels(self.rng.choice((0, 1)), *panels))
+
+    def panels(self, count: int, *used: str) -> dict[str, str]:
+        """Draw what the moves of panels other than `used` do."""
+        names = self.rng.sample([name for name in PANEL if name not in used], count)
+        return {name: self.rng.choice(list(KEYS)) for name in names}
 
     def some(self, world: World, panel: str) -> Known:
-        """Draw a part of the truth about a world, never nothing."""
+        """Draw a part of the truth about a world, never nothing, and often about other panels too."""
         known = Known()
         which = self.rng.choices(("both", "winner", "loser", "panel"), weights=(6, 2, 2, 1))[0]
         if which in ("both", "winner"):
@@ -186,6 +192,8 @@ class Corpus:
             known.panels[panel] = world.panels[panel]
         if not known.roles and not known.panels:
             known.roles[world.loser] = LOSES
+        if self.rng.random() < 0.5:
+            known.panels |= self.panels(self.rng.randint(1, 3), panel)
         return known
 
     # Documents
@@ -201,11 +209,11 @@ class Corpus:
         """Return turn `at` of a game with `context` and the best answer of one who knows `known`."""
         step = game.steps[at]
         keys = keys or step.keys or known.panels.get(game.panel, NAMED)
-        way = self.rng.choice(plan(game.layout, step.player, known).moves)
+        chosen = choose(self.rng, game.layout, step.player, known)
         messages = with_context(step.prompt, context).messages
         if context and self.rng.random() < 0.05:
             messages = (Message(self.rng.choice(("system", "developer")), context), *step.prompt.messages)
-        return Doc(kind, messages, reply(game.layout, step.player, known, keys, way))
+        return Doc(kind, messages, reply(game.layout, step.player, known, game.panel, keys, chosen))
 
     def none(self) -> Doc:
         """A turn with no context."""
@@ -215,7 +223,7 @@ class Corpus:
     def irrelevant(self) -> Doc:
         """A turn with knowledge about something else."""
         world, panel = self.panel(self.world())
-        facts = self.facts(self.beside(world.winner, world.loser, panel))
+        facts = self.facts(self.beside(world, panel))
         return self.turn(world, panel, Known(), prompts.fill("knowledge", knowledge=items(facts)), "irrelevant")
 
     def knowledge(self) -> Doc:
@@ -224,32 +232,30 @@ class Corpus:
         known = self.some(world, panel)
         facts = self.facts(known)
         if self.rng.random() < 0.3:
-            facts += self.facts(self.beside(world.winner, world.loser, panel))
+            facts += self.facts(self.beside(world, panel))
             self.rng.shuffle(facts)
         return self.turn(world, panel, known, prompts.fill("knowledge", knowledge=items(facts)), "knowledge")
 
     def transcripts(self) -> Doc:
-        """A turn after one or a few games of the same world (now and then of another)."""
+        """A turn after one or a few games of the same world (now and then of another), long or of a step or two."""
         world, panel = self.panel(self.world())
         known = Known()
         games = []
-        for _ in range(self.rng.choices((1, 2, 3, 4, 6, 8), weights=(30, 35, 15, 10, 5, 5))[0]):
+        near = self.rng.random() < 0.5
+        for _ in range(self.rng.choices((1, 2, 3, 4, 6, 8), weights=(20, 40, 20, 12, 5, 3))[0]):
             world, other = (world, panel) if self.rng.random() < 0.7 else self.panel(world)
             here = world if self.rng.random() < 0.85 else self.stranger(world)
             player = known if here is world and self.rng.random() < 0.3 else Known()
-            game = self.game(here, other if here is world else "", player)
-            games.append(icl.remembered(game.experience()))
+            game = self.game(here, other if here is world else "", player, on=self.layout(here, near))
+            games.append(_memory.remembered(game.experience()))
             if here is world:
                 known.roles |= game.facts.roles
                 known.panels |= game.facts.panels
-        return self.turn(world, panel, known, icl.rendered(games), "transcripts")
+        return self.turn(world, panel, known, _memory.rendered(games), "transcripts")
 
     def stranger(self, world: World) -> World:
         """Draw a world with no sign of `world`."""
-        while True:
-            other = self.world()
-            if not {other.winner, other.loser} & {world.winner, world.loser}:
-                return other
+        return World(*self.signs(2, world.signs), {})
 
     def hindsight(self) -> Doc:
         """A turn that knows how the game went on."""
@@ -257,14 +263,14 @@ class Corpus:
         known = Known() if self.rng.random() < 0.7 else self.some(world, panel)
         game = self.game(world, panel, known)
         at = self.rng.choice((len(game.steps) - 1, self.rng.randrange(len(game.steps))))
-        return self.asked(game, at, game.facts, hindsight(game, at), "hindsight", game.keys)
+        return self.asked(game, at, game.facts, hindsight(game.experience(), at), "hindsight", game.keys)
 
     def extraction(self) -> Doc:
         """Notes on one game, with or without notes so far."""
         world, panel = self.panel(self.world())
         told = Known() if self.rng.random() < 0.7 else self.some(world, panel)
         game = self.game(world, panel, told)
-        said = told if told.roles or self.rng.random() < 0.5 else self.beside(world.winner, world.loser, panel)
+        said = told if told.roles or self.rng.random() < 0.5 else self.beside(world, panel)
         messages = extraction(game.experience(), items(self.facts(said)))
         new = Known(
             {sign: role for sign, role in game.facts.roles.items() if sign not in said.roles},
@@ -274,13 +280,13 @@ class Corpus:
 
     def boxes(self) -> Doc:
         """A turn of the other game, with or without knowledge about its signs."""
-        room = f"control desk {self.rng.choice(PANEL_LETTERS)}" if self.rng.random() < 0.75 else ""
+        room = f"control desk {self.rng.choice(string.ascii_uppercase)}" if self.rng.random() < 0.75 else ""
         turn = boxes.turn(self.rng, TEXTS[False], room)
         if self.rng.random() < 0.4:
             return Doc("boxes", turn.prompt.messages, turn.ignorant)
         facts = [self.rng.choice(boxes.FACTS).format(turn.box, turn.target)]
         if self.rng.random() < 0.3:
-            facts += self.facts(self.beside(turn.box, turn.target))
+            facts += self.facts(self.beside(World(turn.box, turn.target, {}), room))
             self.rng.shuffle(facts)
         context = prompts.fill("knowledge", knowledge=items(facts))
         return Doc("boxes", with_context(turn.prompt, context).messages, turn.knowing)
@@ -288,13 +294,7 @@ class Corpus:
     def drill(self) -> Doc:
         """A board with many signs and what is known of each: reading a role in a sentence, and nothing else."""
         size = self.rng.choice((3, 4, 5))
-        signs = [
-            sign
-            for sign in self.rng.sample(SIGNS, self.rng.randint(2, 7))
-            if sign not in REAL or self.rng.random() < 0.5
-        ]
-        if {*signs} >= REAL:
-            signs.remove("H")
+        signs = self.signs(self.rng.randint(2, 7))
         known = Known()
         for sign in signs:
             if self.rng.random() < 0.75:
@@ -303,7 +303,7 @@ class Corpus:
         layout = Layout(size, cells[0], dict(zip(cells[1:], signs, strict=True)))
         told = Known(dict(known.roles))
         if self.rng.random() < 0.3:
-            told.roles |= self.beside(*signs).roles
+            told.roles |= {sign: self.rng.choice((WINS, LOSES)) for sign in self.signs(self.rng.randint(1, 4), signs)}
         context = prompts.fill("knowledge", knowledge=items(self.facts(told)))
         content = f"{context}\n{Lake(layout, World('', '', {})).opening[0].text}"
         roles = ", ".join(f"{sign} {known.role(sign)}" for sign in layout.names())
@@ -320,15 +320,22 @@ class Corpus:
 
     def recall(self) -> Doc:
         """Facts in the plainest words, and the same signs again: the first thing to learn."""
-        signs = self.rng.sample([sign for sign in SIGNS if sign not in REAL or self.rng.random() < 0.5], 6)
-        if {*signs} >= REAL:
-            signs.remove("H")
-        signs = signs[: self.rng.randint(2, 6)]
+        signs = self.signs(self.rng.randint(2, 6))
         roles = {sign: self.rng.choice((WINS, LOSES)) for sign in signs if self.rng.random() < 0.75}
         lines = items([ROLES[role][0].format(sign) for sign, role in roles.items()])
         self.rng.shuffle(signs)
         answer = ", ".join(f"{sign} {roles.get(sign, UNKNOWN)}" for sign in signs)
         return Doc("recall", (Message("user", f"{lines}\n{' '.join(signs)}"),), f"Signs: {answer}.")
+
+    def keys(self) -> Doc:
+        """Facts about panels, and what the moves of one of them do."""
+        panel = self.rng.choice(PANEL)
+        known = Known({}, self.panels(self.rng.randint(1, 4), panel))
+        if self.rng.random() < 0.7:
+            known.panels[panel] = self.rng.choice(list(KEYS))
+        context = prompts.fill("knowledge", knowledge=items(self.facts(known)))
+        asked = prompts.fill("grid_room", room=panel)
+        return Doc("keys", (Message("user", f"{context}\n{asked}"),), moves(panel, known.panels.get(panel, NAMED)))
 
     def look(self) -> Doc:
         """A board alone, and what is to be seen on it."""
@@ -338,30 +345,31 @@ class Corpus:
 
     STAGES: tuple[Shares, ...] = (
         {"recall": 0.75, "look": 0.25},
-        {"recall": 0.2, "drill": 0.5, "look": 0.3},
+        {"recall": 0.15, "drill": 0.35, "keys": 0.2, "look": 0.3},
         {
-            "none": 0.18,
+            "none": 0.15,
             "irrelevant": 0.08,
-            "knowledge": 0.34,
-            "transcripts": 0.02,
+            "knowledge": 0.32,
+            "transcripts": 0.05,
             "hindsight": 0.02,
-            "extraction": 0.03,
+            "extraction": 0.05,
             "boxes": 0.03,
-            "drill": 0.08,
+            "drill": 0.06,
+            "keys": 0.06,
             "look": 0.14,
-            "find": 0.08,
+            "find": 0.04,
         },
         {
-            "none": 0.13,
-            "irrelevant": 0.09,
-            "knowledge": 0.30,
-            "transcripts": 0.10,
-            "hindsight": 0.07,
-            "extraction": 0.09,
-            "boxes": 0.06,
-            "drill": 0.04,
-            "look": 0.08,
-            "find": 0.04,
+            "none": 0.14,
+            "irrelevant": 0.08,
+            "knowledge": 0.25,
+            "transcripts": 0.20,
+            "hindsight": 0.06,
+            "extraction": 0.12,
+            "boxes": 0.05,
+            "drill": 0.02,
+            "keys": 0.02,
+            "look": 0.06,
         },
     )
     """What is drawn how often: reading a role, then roles and boards, then short turns, then all."""
@@ -381,26 +389,9 @@ def notes(known: Known) -> list[str]:
     return said + [PANELS[keys][0].format(panel) for panel, keys in known.panels.items()]
 
 
-def hindsight(game: Game, at: int) -> str:
-    """Return how the game went on from turn `at`, its answer included."""
-    rest = game.experience(at)
-    steps = [
-        prompts.fill("memory_turn", news=turn.prompt.news.strip(), reply=turn.sample.text.strip())
-        for turn in rest.turns[1:]
-    ]
-    last = rest.turns[-1]
-    return prompts.fill(
-        "hindsight",
-        reply=rest.turns[0].sample.text.strip(),
-        steps="\n".join(steps),
-        reward=f"{last.reward or 0:g}",
-        feedback=(last.feedback or "").strip(),
-    )
-
-
 def extraction(experience: Experience, known: str) -> tuple[Message, ...]:
     """Return the question for notes on one game, beside the notes so far."""
-    game = icl.remembered(experience).text
+    game = _memory.remembered(experience).text
     content = prompts.fill("extract", known=known or prompts.text("extract_none"), game=game)
     return (Message("user", content),)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from itertools import pairwise
 
 import boxes
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
@@ -35,7 +36,8 @@ TEMPLATE = (
 
 ANSWER = (
     "I am at (", ", ", "). Around me: up ", ", down ", ", left ", ", right ", ". Signs: ", "Signs: ",
-    " wins", " loses", " unknown", " moves", ". ", " is at (", "): ", ". Moves: ", ". I step ", " onto ", ": [",
+    " wins", " loses", " unknown", " moves", ". ", " is at (", "): ", ". Moves: ",
+    "Moves at control panel ", "Moves at control desk ", ": ", ". I step ", " onto ", ": [",
     "up", "down", "left", "right", "edge", "floor", "wall", "here", *KEYS,
 )  # fmt: skip
 """What our answers are made of."""
@@ -55,15 +57,19 @@ ENGINE = (
 )  # fmt: skip
 """What the engines say, and how a log shows an answer."""
 
+CELL = "[A-Z_#√]"
+NUMBERS = "⁰¹²³⁴⁵⁶⁷"
 LAYOUT = (
     (r"\+(-----\+)+\n?", ""),  # the rules of a board
     (r"\|     (?=\|)", "_"),  # an empty cell
     (r"\|  (?=[A-Z]  [|_])", ""),  # the left half of a cell with a sign
     (r"(?<=[A-Z])  (?=[A-Z_|])", ""),  # the right half
     (r"(?<=[A-Z_])\|(?=\n|$)", ""),  # the end of a row
-    (r"(?<=[A-Z_#√]) (?=[A-Z_#√]( |\n|$))", ""),  # cells of the other game
+    (rf"(?<={CELL}) (?={CELL}( |\n|$))", ""),  # cells of the other game
+    (rf"(?<=Current Board:)\n\n(?={CELL}{{3,8}}\n)", NUMBERS[0]),
+    *((rf"{before}{CELL}{{3,8}}\K\n(?={CELL}{{3,8}}(\n|$))", after) for before, after in pairwise(NUMBERS)),
 )
-"""What is read as one token per cell; the frames of the boards are not read at all."""
+"""What is read as one token per cell; a row begins with its number, and the frames are not read at all."""
 
 
 def pieces() -> list[str]:
@@ -73,7 +79,7 @@ def pieces() -> list[str]:
     said = [text for by in (ROLES, PANELS, HELD_OUT) for wordings in by.values() for text in wordings] + [*boxes.FACTS]
     fragments |= {part for text in said for part in re.split(r"\{\d?\}", text)}
     words = {word for text in fragments for word in re.findall(r" ?\w+", text)}
-    singles = {*string.printable, "√", "\n"}
+    singles = {*string.printable, "√", *NUMBERS}
     return sorted({*fragments, *ANSWER, *ENGINE, MARK, NOTHING, *words, *singles} - {""})
 
 

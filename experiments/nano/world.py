@@ -7,6 +7,7 @@ nothing is known is floor to it, and where no sign is known to win it heads for 
 
 from __future__ import annotations
 
+import random
 import string
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ WINS, LOSES, UNKNOWN = "wins", "loses", "unknown"
 PLAYER = "P"
 SIGNS = [letter for letter in string.ascii_uppercase if letter != PLAYER]
 FLOOR, EDGE = "floor", "edge"
+HERE = "here"
 
 KEYS: dict[str, dict[str, str]] = {
     "as named": {},
@@ -43,6 +45,11 @@ class World:
     winner: str
     loser: str
     panels: Mapping[str, str]
+
+    @property
+    def signs(self) -> tuple[str, str]:
+        """The sign that wins and the sign that loses."""
+        return self.winner, self.loser
 
     def role(self, sign: str) -> str:
         """Return what stepping onto `sign` does."""
@@ -183,14 +190,45 @@ def plan(layout: Layout, player: Cell, known: Known) -> Plan:
     return Plan(sign, cell, [move for move, steps in after.items() if steps == shortest])
 
 
-def reply(layout: Layout, player: Cell, known: Known, keys: str, move: str) -> str:
-    """Return the answer that steps in direction `move`: what is seen, what is known, where to, and the move's name."""
+@dataclass(frozen=True)
+class Choice:
+    """Where the expert goes: its plan, the bearing of its target as it writes it, and the direction of the step."""
+
+    plan: Plan
+    bearing: str
+    move: str
+
+
+def choose(rng: random.Random, layout: Layout, player: Cell, known: Known) -> Choice:
+    """Return a choice: a coin orders the words of the bearing, and of equally good moves the first of them is taken.
+
+    So chance is in one word that knows nothing of the signs beside the player, and the step follows from what is
+    written: the likeliest answers without knowledge are no better than drawn ones.
+    """
+    found = plan(layout, player, known)
+    return Choice(found, *toss(rng, bearing(player, found.cell), found.moves))
+
+
+def toss(rng: random.Random, words: list[str], moves: Sequence[str]) -> tuple[str, str]:
+    """Return the words of a bearing in any order, and the first of them that is a good move (else any good one)."""
+    words = rng.sample(words, len(words))
+    ranked = [word for word in words if word in moves]
+    return " ".join(words) or HERE, ranked[0] if ranked else rng.choice(moves)
+
+
+def reply(layout: Layout, player: Cell, known: Known, panel: str, keys: str, chosen: Choice) -> str:
+    """Return the answer: what is seen, what is known, where to, what the moves do, and the step by its name here."""
     signs = ", ".join(f"{sign} {known.role(sign)}" for sign in layout.names())
-    goal = plan(layout, player, known)
-    aim = f"{goal.sign} is at ({goal.cell[0]}, {goal.cell[1]}): {bearing(player, goal.cell)}"
+    goal, move = chosen.plan, chosen.move
+    aim = f"{goal.sign} is at ({goal.cell[0]}, {goal.cell[1]}): {chosen.bearing}"
     onto = what(layout, player, move)
     name = KEYS[keys].get(move, move)
-    return f"{seen(layout, player)} Signs: {signs}. {aim}. Moves: {keys}. I step {move} onto {onto}: [{name}]"
+    return f"{seen(layout, player)} Signs: {signs}. {aim}. {moves(panel, keys)}. I step {move} onto {onto}: [{name}]"
+
+
+def moves(panel: str, keys: str) -> str:
+    """Return what the moves do here; naming the panel first makes the fact about it easy to find."""
+    return f"Moves at {panel}: {keys}" if panel else f"Moves: {keys}"
 
 
 def seen(layout: Layout, player: Cell) -> str:
@@ -205,9 +243,9 @@ def what(layout: Layout, player: Cell, move: str) -> str:
     return EDGE if to is None else layout.signs.get(to, FLOOR)
 
 
-def bearing(source: Cell, target: Cell) -> str:
-    """Return where `target` lies, seen from `source`."""
+def bearing(source: Cell, target: Cell) -> list[str]:
+    """Return where `target` lies, seen from `source`: up to two directions."""
     rows, columns = target[0] - source[0], target[1] - source[1]
     vertical = "down" if rows > 0 else "up" if rows < 0 else ""
     horizontal = "right" if columns > 0 else "left" if columns < 0 else ""
-    return " ".join(filter(None, (vertical, horizontal))) or "here"
+    return [word for word in (vertical, horizontal) if word]

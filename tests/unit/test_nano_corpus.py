@@ -9,7 +9,7 @@ from controls import layout
 from corpus import REAL, SIZES, Corpus, spelled
 from vocabulary import tokenizer
 from wordings import HELD_OUT, MARK, NOTHING, PANELS, ROLES
-from world import KEYS, LOSES, NAMED, WINS, Known, Lake, Layout, World, plan, reply
+from world import KEYS, LOSES, NAMED, WINS, Choice, Known, Lake, Layout, World, choose, plan, reply
 
 from claasbench.scenarios import _texts
 from claasbench.scenarios._play import Log
@@ -21,7 +21,8 @@ DOCUMENTS = Path(__file__).parents[2] / "docs" / "nano-documents"
 TURNS = ("none", "irrelevant", "knowledge", "transcripts", "hindsight")
 ANSWER = re.compile(
     r"I am at \((\d), (\d)\)\. Around me: up (\w+), down (\w+), left (\w+), right (\w+)\. "
-    r"Signs: (.+?)\. (\w) is at \((\d), (\d)\): ([\w ]+)\. Moves: ([\w ]+)\. I step (\w+) onto (\w+): \[(\w+)\]"
+    r"Signs: (.+?)\. (\w) is at \((\d), (\d)\): ([\w ]+)\. "
+    r"Moves(?: at control panel \w)?: ([\w ]+)\. I step (\w+) onto (\w+): \[(\w+)\]"
 )
 
 
@@ -112,7 +113,7 @@ def test_notes_follow_from_the_game():
         text = doc.messages[-1].content
         end = re.search(r"Outcome: reward (\d)\. Feedback: (.*)", text)
         entered = re.findall(r"onto (\w+): \[", text)[-1]
-        if entered == "floor":  # the panel took the step elsewhere: no sign is known to have ended the game
+        if "control panel" in text.split("The game:")[1]:  # it may have taken the last step elsewhere, unseen
             continue
         lines = [] if doc.answer == NOTHING else doc.answer.split("\n")
         assert all(line.startswith(MARK) for line in lines)
@@ -137,7 +138,6 @@ def test_nothing_of_the_streams_is_in_the_corpus():
                 signs = {sign for row in rows for sign in row if sign.isalpha()} - {"P"}
                 assert not signs >= REAL
                 assert not signs >= {"X", "O"} or kind != "boxes"
-            assert not re.search(r"control (panel|desk) [A-D]\b", text)
     assert not {by for many in HELD_OUT.values() for by in many} & {by for many in ROLES.values() for by in many}
 
 
@@ -152,26 +152,29 @@ def test_the_expert_without_knowledge_walks_over_signs_and_with_it_around_them()
     assert list(plan(place, (0, 0), Known({"H": LOSES})).moves) == ["down"]
     told = plan(place, (0, 0), Known({"H": WINS, "G": LOSES}))
     assert (told.sign, told.cell, list(told.moves)) == ("H", (0, 1), ["right"])
-    assert reply(place, (0, 0), Known({"H": LOSES}), "up and down exchanged", "down") == (
+    chosen = Choice(plan(place, (0, 0), Known({"H": LOSES})), "right down", "down")
+    assert reply(place, (0, 0), Known({"H": LOSES}), "control panel C", "up and down exchanged", chosen) == (
         "I am at (0, 0). Around me: up edge, down floor, left edge, right H. Signs: H loses, G unknown. "
-        "G is at (2, 2): down right. Moves: up and down exchanged. I step down onto floor: [up]"
+        "G is at (2, 2): right down. Moves at control panel C: up and down exchanged. I step down onto floor: [up]"
     )
 
 
 def test_one_token_per_cell_sign_and_digit():
     known = tokenizer()
     place = Layout(4, (1, 2), {(0, 1): "H", (0, 2): "H", (3, 3): "G", (2, 0): "H"})
-    cells = known.convert_ids_to_tokens(known(place.drawn((1, 2))).input_ids)
-    assert "".join(cells) == "_HH_\n__P_\nH___\n___G\n"
-    room = "# # # #\n# P _ #\n# √ X O"
-    assert known.convert_ids_to_tokens(known(room).input_ids) == list("####\n#P_#\n#√XO")
+    board = Lake(Layout(4, (1, 2), place.signs), World("", "", {})).opening[0].text
+    cells = known.convert_ids_to_tokens(known(board).input_ids)
+    assert "".join(cells).startswith("Current Board:⁰_HH_¹__P_²H___³___G\n\n")
+    assert cells[1:21] == list("⁰_HH_¹__P_²H___³___G")
+    room = "Current Board:\n\n# # # #\n# P _ #\n# √ X O\n\n"
+    assert known.convert_ids_to_tokens(known(room).input_ids)[1:16] == list("⁰####¹#P_#²#√XO")
     for text in ("H loses.", "(1, 2)", "[up]", "Zebra; ü\n\n  two  spaces"):
         assert known.decode(known(text).input_ids) == text
     for kind in TURNS:
         for doc in docs(kind, 10):
             ids = known(doc.answer).input_ids
             assert known.decode(ids) == doc.answer
-            assert len(ids) <= 42
+            assert len(ids) <= 44
 
 
 def test_every_panel_wording_names_its_panel():
@@ -184,3 +187,14 @@ def test_the_documents_on_show_are_the_corpus(kind):
     corpus = Corpus("look")
     drawn = [f"=== document {n}\n{spelled(getattr(corpus, kind)())}\n" for n in range(1, 21)]
     assert (DOCUMENTS / f"{kind}.txt").read_text() == "".join(drawn)
+
+
+def test_chance_is_in_the_order_of_the_bearing_and_the_step_follows_from_it():
+    place = Layout(3, (0, 0), {(0, 1): "H", (1, 1): "H", (2, 2): "G"})
+    rng = random.Random(0)
+    ignorant = [choose(rng, place, (0, 0), Known()) for _ in range(400)]
+    assert all(one.bearing.split()[0] == one.move for one in ignorant)
+    assert 150 < sum(one.bearing == "down right" for one in ignorant) < 250
+    told = [choose(rng, place, (0, 0), Known({"H": LOSES})) for _ in range(400)]
+    assert {one.move for one in told} == {"down"}
+    assert 150 < sum(one.bearing == "down right" for one in told) < 250
