@@ -200,7 +200,7 @@ def test_25_kills_in_one_chain_of_learning_weights(method, settings, tmp_path):
     words = ["frozen-lake", "--method", method, "--model", "nano-grid"]
     for setting in ["scenario.tasks_per_split=8", "scenario.measured_per_split=2", "stream.batch=2", *settings]:
         words += ["--set", setting]
-    assert chain_of_kills(words, tmp_path, 25) >= 15
+    assert chain_of_kills(words, tmp_path, 25) >= 8  # steps write few bytes, so several pass before a kill
 
 
 def test_ctrl_c_stops_between_units_and_says_how_to_go_on(tmp_path):
