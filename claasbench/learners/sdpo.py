@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from claasbench import prompts
 from claasbench.errors import ClaasbenchError
-from claasbench.learners._replay import Replaying
+from claasbench.learners._replay import NANO, Replaying
 from claasbench.policies.base import Policy
 from claasbench.training.buffer import Entry
 from claasbench.types import Experience, Row, with_context
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 class Sdpo(Replaying):
     """Distils what hindsight would have changed into the weights."""
 
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "nano": {**NANO, "lr": 1e-4}}
     sees: ClassVar[str] = "reward, feedback, text"
 
     a_max: int = 50
