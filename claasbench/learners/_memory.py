@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from claasbench import prompts
-from claasbench.types import Experience
+from claasbench.types import Experience, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +18,19 @@ class Item:
     success: bool
 
 
+def spelled(turns: Sequence[Turn]) -> str:
+    """Spell turns one below the other: what was said to the learner and what it answered."""
+    return "\n".join(
+        prompts.fill("memory_turn", news=turn.prompt.news.strip(), reply=turn.sample.text.strip()) for turn in turns
+    )
+
+
 def remembered(experience: Experience) -> Item:
     """Spell an experience: what was said to the learner, what it answered, and what came of it."""
-    steps = [
-        prompts.fill("memory_turn", news=turn.prompt.news.strip(), reply=turn.sample.text.strip())
-        for turn in experience.turns
-    ]
     last = experience.turns[-1]
     total = sum(turn.reward or 0.0 for turn in experience.turns)
     text = prompts.fill(
-        "memory_item", steps="\n".join(steps), reward=f"{total:g}", feedback=(last.feedback or "none").strip()
+        "memory_item", steps=spelled(experience.turns), reward=f"{total:g}", feedback=(last.feedback or "none").strip()
     )
     return Item(experience.turns[0].prompt.news, text, total > 0)
 

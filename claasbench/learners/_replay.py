@@ -7,6 +7,7 @@ A method says which turns it keeps (`entries`), what each drawn answer is told (
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,13 +75,13 @@ class Replaying(Trained):
         super().setup(seats, seed)
         self.buffer = Buffer(self.b_max, self.b_min, self.a_max)
 
+    @abstractmethod
     def losses(self) -> Sequence[Loss]:
         """Return what a step minimises."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self, drawn: Sequence[Entry]) -> list[Row]:
         """Return what the drawn answers are told."""
-        raise NotImplementedError
 
     def entries(self, experience: Experience, version: int) -> list[Entry]:
         """Return the answers of a finished episode that are kept: all that have an id."""

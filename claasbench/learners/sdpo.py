@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from claasbench import prompts
 from claasbench.errors import ClaasbenchError
+from claasbench.learners._memory import spelled
 from claasbench.learners._replay import NANO, Replaying
 from claasbench.policies.base import Policy
 from claasbench.training.buffer import Entry
@@ -96,13 +97,10 @@ def hindsight(experience: Experience, at: int) -> str:
     last = rest[-1]
     if last.reward is None and not last.feedback:
         return ""
-    steps = [
-        prompts.fill("memory_turn", news=turn.prompt.news.strip(), reply=turn.sample.text.strip()) for turn in rest[1:]
-    ]
     return prompts.fill(
         "hindsight",
         reply=rest[0].sample.text.strip(),
-        steps="\n".join(steps),
+        steps=spelled(rest[1:]),
         reward=f"{last.reward or 0:g}",
         feedback=(last.feedback or "").strip(),
     )
