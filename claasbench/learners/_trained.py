@@ -36,8 +36,8 @@ class Trained(Learner):
     """Decay of AdamW; on adapters it pulls towards the base model."""
     clip_norm: float = 1.0
     """Largest norm of a gradient."""
-    micro_tokens: int = 4096
-    """Most ids of one forward, padding included."""
+    micro_tokens: int = 2048
+    """Most ids of one forward; a longer row goes alone."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"logprobs", "weights"})
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "nano": NANO}

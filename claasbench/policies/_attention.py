@@ -1,4 +1,4 @@
-"""Attention over ids that a whole batch has in common, whose keys and values are kept and read once."""
+"""Attention over ids that a batch has in common, kept and read once, and over texts that stand in one row."""
 
 from __future__ import annotations
 
@@ -27,8 +27,13 @@ def attend(
     """Attend to the ids of `more["shared"]` (a Past, if any) and then to each row's own; the rest is transformers'.
 
     A step of one id per row reads the shared keys once for all rows (a product of matrices); with plain attention
-    each row would read a copy of its own. Equal to the plain way up to rounding.
+    each row would read a copy of its own. Equal to the plain way up to rounding. With `more["sizes"]` there is one
+    row, which holds texts of these lengths one after another, and no text sees another.
     """
+    sizes: list[int] | None = more.pop("sizes", None)
+    if sizes is not None:
+        texts = (each.split(sizes, dim=2) for each in (query_BHQD, key_BKTD, value_BKTD))
+        return torch.cat([_plain(module, *text, None, **more)[0] for text in zip(*texts, strict=True)], dim=1), None
     shared: Past | None = more.pop("shared", None)
     if shared is None or mask_B1QT is None:
         return _plain(module, query_BHQD, key_BKTD, value_BKTD, mask_B1QT, **more)

@@ -1,7 +1,7 @@
 """One forward over rows: log-probs of the action tokens, and what the losses ask for beside them.
 
-Logits exist at trained positions only and in chunks, each computed again for its gradient; log-softmax is in float32.
-Rows are padded on the right, which needs no mask: with causal attention no real token sees the padding.
+Rows stand one after another without padding, and attention is taken row by row. Logits exist at trained positions only
+and in chunks, each computed again for its gradient; log-softmax is in float32.
 """
 
 from __future__ import annotations
@@ -89,9 +89,8 @@ def score(
 
     `k` asks for the likeliest ids, `ids_TK` for the log-probs of these ids; both divide by the row's temperature.
     """
-    hidden_BLD, asked = _hidden(module, made, context)
-    hidden_TD = hidden_BLD[asked]
-    first_B = torch.tensor([len(_prompt(row, context)) - 1 for row in made.rows], device=hidden_BLD.device)
+    hidden_ND, asked_T, first_B = _hidden(module, made, context)
+    hidden_TD = hidden_ND[asked_T]
     head = module.get_output_embeddings()
     size = max(1, CHUNK // head.weight.shape[0])
     parts: list[Any] = []
@@ -107,7 +106,7 @@ def score(
         entropy_T,
         ids if some else None,
         top if some else None,
-        hidden_BLD[torch.arange(len(made.rows), device=first_B.device), first_B],
+        hidden_ND[first_B],
     )
 
 
@@ -115,17 +114,27 @@ def _prompt(row: Row, context: bool) -> tuple[int, ...]:
     return row.context_ids if context and row.context_ids is not None else row.prompt_ids
 
 
-def _hidden(module: Any, made: Batch, context: bool) -> tuple[Tensor, Tensor]:  # noqa: ANN401
-    """Return the last hidden states BLD and where the action tokens are predicted (BL)."""
-    whole = [(*_prompt(row, context), *row.token_ids) for row in made.rows]
-    width = max(map(len, whole))
+def _hidden(module: Any, made: Batch, context: bool) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ANN401
+    """Return the last hidden states ND of all ids, where the action tokens are predicted, and each row's first such."""
+    ids: list[int] = []
+    asked: list[int] = []
+    first, sizes = [], []
+    for row in made.rows:
+        prompt = _prompt(row, context)
+        first.append(len(ids) + len(prompt) - 1)
+        asked += range(first[-1], first[-1] + len(row.token_ids))
+        sizes.append(len(prompt) + len(row.token_ids))
+        ids += (*prompt, *row.token_ids)
     device = made.token_T.device
-    ids_BL = torch.tensor([list(ids) + [0] * (width - len(ids)) for ids in whole], device=device)
-    asked_BL = torch.zeros(ids_BL.shape, dtype=torch.bool, device=device)
-    for at, (row, ids) in enumerate(zip(made.rows, whole, strict=True)):
-        asked_BL[at, len(ids) - len(row.token_ids) - 1 : len(ids) - 1] = True
-    trunk = module.base_model
-    return trunk(input_ids=ids_BL, use_cache=False).last_hidden_state, asked_BL
+    positions = torch.cat([torch.arange(size) for size in sizes])
+    hidden_1ND = module.base_model(
+        input_ids=torch.tensor([ids], device=device),
+        position_ids=positions[None].to(device),
+        attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),  # four axes are passed on as they are
+        use_cache=False,
+        sizes=sizes,
+    ).last_hidden_state
+    return hidden_1ND[0], torch.tensor(asked, device=device), torch.tensor(first, device=device)
 
 
 def _look(
@@ -151,12 +160,16 @@ def _chunks(count: int, size: int) -> Iterator[slice]:
 
 
 def pieces(rows: Sequence[Row], tokens: int) -> list[list[int]]:
-    """Cut rows into micro-batches of at most `tokens` ids, padding included; similar lengths go together."""
-    sizes = [max(len(row.prompt_ids), len(row.context_ids or ())) + len(row.token_ids) for row in rows]
+    """Cut rows into micro-batches of at most `tokens` ids of student or teacher; a longer row stands alone."""
     found: list[list[int]] = []
-    for at in sorted(range(len(rows)), key=lambda at: (sizes[at], at)):
-        if not found or sizes[at] * (len(found[-1]) + 1) > tokens:
+    student = teacher = tokens + 1
+    for at, row in enumerate(rows):
+        student += len(row.prompt_ids) + len(row.token_ids)
+        teacher += len(row.context_ids or ()) + len(row.token_ids)
+        if max(student, teacher) > tokens:
             found.append([])
+            student = len(row.prompt_ids) + len(row.token_ids)
+            teacher = len(row.context_ids or ()) + len(row.token_ids)
         found[-1].append(at)
     return found
 

@@ -55,7 +55,7 @@ class Recipe:
     lr: float = 1e-5
     weight_decay: float = 0.01
     clip_norm: float = 1.0
-    micro_tokens: int = 4096
+    micro_tokens: int = 2048
     head_lr: float = 0.0  # of a value head; 0: there is none
 
 
