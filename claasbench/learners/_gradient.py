@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from claasbench.learners._replay import NANO, Replaying
 from claasbench.training import credit
 from claasbench.training.buffer import Entry
-from claasbench.types import Row
+from claasbench.types import Experience, Row
 
 if TYPE_CHECKING:
     from claasbench.training.trainer import Loss
@@ -22,7 +22,7 @@ class Gradient(Replaying):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "nano": {**NANO, "lr": 3e-5}}
 
     kl: float = 0.01
-    """Weight of the log-ratio to the base model in the reward of every token; 0: no forward of the base."""
+    """Weight of the log-ratio to the base model in the reward of every token; 0: the base is not asked."""
     cap: float = 2.0
     """Largest importance weight of a token."""
     passes: int = 1
@@ -39,22 +39,28 @@ class Gradient(Replaying):
         self.at_least(1, "passes")
         self.above_zero("cap", "ratio_clip")
 
+    def entries(self, experience: Experience, version: int) -> list[Entry]:
+        """Return the answers with their log-probs under the base model, which are the same at every draw."""
+        kept = super().entries(experience, version)
+        if not self.kl or not kept:
+            return kept
+        rows = [Row(entry.prompt_ids, entry.token_ids, temperature=entry.temperature) for entry in kept]
+        bases = self.trainer.score(rows, "base")
+        return [replace(entry, base_logprobs=tuple(base)) for entry, base in zip(kept, bases, strict=True)]
+
     def rows(self, drawn: Sequence[Entry]) -> list[Row]:
         """Return the answers with the advantage of each of their tokens."""
         rows = [Row(e.prompt_ids, e.token_ids, old_logprobs=e.logprobs, temperature=e.temperature) for e in drawn]
-        told = credit.normalised([credit.to_go(each) for each in self.rewards(rows, drawn)])
+        told = credit.normalised([credit.to_go(self.rewards(entry)) for entry in drawn])
         return [replace(row, advantage=tuple(advantage)) for row, advantage in zip(rows, told, strict=True)]
 
-    def rewards(self, rows: Sequence[Row], drawn: Sequence[Entry]) -> list[list[float]]:
+    def rewards(self, entry: Entry) -> list[float]:
         """Return the reward of every token: what the answer earned at the last one, less the KL to the base."""
-        found = [[0.0] * (len(entry.token_ids) - 1) + [self.signal(entry)] for entry in drawn]
+        found = [0.0] * (len(entry.token_ids) - 1) + [self.signal(entry)]
         if not self.kl:
             return found
-        bases = self.trainer.score(rows, "base")
-        return [
-            [reward - self.kl * (old - base) for reward, old, base in zip(own, entry.logprobs, based, strict=True)]
-            for own, entry, based in zip(found, drawn, bases, strict=True)
-        ]
+        told = zip(found, entry.logprobs, entry.base_logprobs, strict=True)
+        return [reward - self.kl * (own - base) for reward, own, base in told]
 
     def signal(self, entry: Entry) -> float:
         """Return what an answer earned."""

@@ -70,9 +70,9 @@ class Oel(Trained):
         "nano": {
             **_trained.NANO,
             "games": 8,
-            "accumulations": 4,
+            "accumulations": 2,
             "knowledge_tokens": 512,
-            "steps": 20,
+            "steps": 10,
             "prefixes": 16,
             "extract": {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "max_tokens": 64},
             "consolidate": {"temperature": 1.0, "max_tokens": 64},

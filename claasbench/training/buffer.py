@@ -29,6 +29,8 @@ class Entry:
     """What a critic expected when the episode ended."""
     advantage: float = 0.0
     """What a critic's expectations make of the return."""
+    base_logprobs: tuple[float, ...] = ()
+    """Log-probs of the base model, where a method asks for them."""
 
 
 @dataclass
@@ -96,5 +98,6 @@ def _entry(row: dict[str, object]) -> Entry:
         prompt_ids=tuple(made.prompt_ids),
         token_ids=tuple(made.token_ids),
         logprobs=tuple(made.logprobs),
+        base_logprobs=tuple(made.base_logprobs),
         context_ids=None if context is None else tuple(context),
     )
