@@ -16,6 +16,9 @@ Credit: TypeAlias = Literal["episode", "turn"]
 LEARNER = "learner"
 """The seat whose policy is taught and measured."""
 
+NOTHING = "nothing"
+"""What a learner sees that learns from nothing."""
+
 SCORED: frozenset[Status] = frozenset({"ok", "overflow"})
 """The statuses that carry a score and reach a learner; every other one is a failure, never a zero."""
 

@@ -18,6 +18,8 @@ from claasbench.types import LEARNER, Sampling, Stream, Task, content_hash
 
 TABLES = ("scenario", "learner", "policy", "seats", "sampling", "stream", "measure", "checkpoint", "trial")
 SAMPLING = ("train", "measure")
+ASIDE = ("placebo", "tuned")
+"""Settings of every learner that are not its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +155,24 @@ def _plugin(kind: str, table: Mapping[str, Any], where: str) -> tuple[Table, typ
 
 
 def _learner(table: Mapping[str, Any], policy: Table) -> tuple[Table, type[Any]]:
-    """Return the complete table of the learner and its class; what is not set comes from its preset."""
+    """Return the complete table of the learner and its class; what is not set comes from its preset.
+
+    `placebo` and `tuned`, the dev study that chose the settings, are part of the table where they are set; a preset's
+    `tuned` holds only where none of its settings is changed.
+    """
     placebo = config.convert(bool, table.get("placebo", False), "learner.placebo")
-    own = {key: value for key, value in table.items() if key != "placebo"}
+    tuned = config.convert(str, table.get("tuned", ""), "learner.tuned")
+    own = {key: value for key, value in table.items() if key not in ASIDE}
     made, found = _plugin("learners", own, "learner")
     if found.presets:
         chosen = own.get("preset") or (models.NANO if models.toy(policy["model"]) else "paper")
         if chosen not in found.presets:
             raise unknown("learner.preset", chosen, found.presets)
-        made, found = _plugin("learners", {**found.presets[chosen], **own, "preset": chosen}, "learner")
-    return made | ({"placebo": True} if placebo else {}), found
+        preset = dict(found.presets[chosen])
+        study = preset.pop("tuned", "")
+        tuned = tuned or (study if own.keys() <= {"name", "preset"} else "")
+        made, found = _plugin("learners", {**preset, **own, "preset": chosen}, "learner")
+    return made | ({"placebo": True} if placebo else {}) | ({"tuned": tuned} if tuned else {}), found
 
 
 def _policy_table(table: Mapping[str, Any], where: str) -> tuple[Table, type[Any]]:
@@ -192,7 +202,7 @@ def _policy(table: Table, cls: type[Any], offline: bool) -> Policy:
 
 
 def _settings(table: Table) -> Table:
-    return {key: value for key, value in table.items() if key not in ("name", "engine", "placebo")}
+    return {key: value for key, value in table.items() if key not in ("name", "engine", *ASIDE)}
 
 
 def _sampling(tables: Mapping[str, Any], default: Sampling) -> dict[str, Sampling]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from claasbench.policies.base import Policy
-from claasbench.types import LEARNER, Experience, Sampling, Update
+from claasbench.types import LEARNER, NOTHING, Experience, Sampling, Update
 
 
 class Learner(ABC):
@@ -20,7 +20,7 @@ class Learner(ABC):
     seats: ClassVar[tuple[str, ...]] = ()
     """Further seats that may be given a policy of their own (`[seats.NAME]`)."""
 
-    sees: ClassVar[str] = "nothing"
+    sees: ClassVar[str] = NOTHING
     """What of an experience it uses: reward, feedback, text; stands beside its results."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}

@@ -32,7 +32,7 @@ def attend(
     """
     sizes: list[int] | None = more.pop("sizes", None)
     if sizes is not None:
-        texts = (each.split(sizes, dim=2) for each in (query_BHQD, key_BKTD, value_BKTD))
+        texts = (torch.split(each, sizes, dim=2) for each in (query_BHQD, key_BKTD, value_BKTD))
         return torch.cat([_plain(module, *text, None, **more)[0] for text in zip(*texts, strict=True)], dim=1), None
     shared: Past | None = more.pop("shared", None)
     if shared is None or mask_B1QT is None:

@@ -10,7 +10,7 @@ from operator import itemgetter
 from claasbench import metrics
 from claasbench.report.estimates import BIASED
 from claasbench.report.numbers import Method, Section, played, rates, total
-from claasbench.report.results import Cell, Run
+from claasbench.report.results import UNTUNED, Cell, Run
 
 SURE = 20
 """From so many episodes on, a success of exactly 0 or 1 is suspicious."""
@@ -177,7 +177,7 @@ def _critics(method: Method) -> Iterator[str]:
 
 
 def _tuning(method: Method) -> Iterator[str]:
-    if method.runs[0].config["learner"].get("preset"):
+    if method.runs[0].tuned == UNTUNED:
         yield "untuned: its settings were not chosen on a dev stream"
 
 

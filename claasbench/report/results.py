@@ -9,12 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from claasbench.types import LEARNER, Bounds, Json
+from claasbench.types import LEARNER, NOTHING, Bounds, Json
 
 COUNTS = (
     "episodes", "turns", "invalid", "no_action", "cut", "overflow",
     "prompt_tokens", "prefilled", "reply_tokens", "retries", "failed",
 )  # fmt: skip
+UNTUNED = "untuned"
 
 
 class Trial(NamedTuple):
@@ -117,6 +118,12 @@ class Run:
     def model(self) -> str:
         """The model's name in the configuration."""
         return str(self.config["policy"]["model"])
+
+    @property
+    def tuned(self) -> str:
+        """The study on the dev stream that chose the learner's settings, `untuned`, or `-` for one without any."""
+        known = "-" if self.resolved["sees"] == NOTHING else UNTUNED
+        return str(self.config["learner"].get("tuned", known))
 
     @property
     def trial(self) -> Trial:

@@ -102,9 +102,9 @@ def trials(methods: Sequence[Method]) -> Table:
         updates = sum(row.updates for run in method.runs for row in run.rows if row) / len(names)
         contents = str(method.runs[0].resolved["model"])[:16]
         sees = str(method.runs[0].resolved["sees"])
-        rows.append([method.short, sees, contents, shown, str(len(names)), amount(updates)])
-    header = ["Method", "Learns from", "Model contents", "Order and seed", "Trials", "Updates a trial"]
-    return Table("Runs", header, rows, texts=4)
+        rows.append([method.short, sees, method.runs[0].tuned, contents, shown, str(len(names)), amount(updates)])
+    header = ["Method", "Learns from", "Tuned by", "Model contents", "Order and seed", "Trials", "Updates a trial"]
+    return Table("Runs", header, rows, texts=5)
 
 
 def facts(methods: Sequence[Method]) -> Table:

@@ -7,6 +7,7 @@ import pytest
 from claasbench import config, store
 from claasbench.errors import ClaasbenchError
 from claasbench.launch._parts import assemble, configure
+from claasbench.learners.sdpo import Sdpo
 from claasbench.runner import Runner
 from toys import command, done, fingerprint, play, rows, tables
 
@@ -99,6 +100,17 @@ def test_a_preset_is_chosen_by_the_model_and_overridden_by_settings():
     )
     made = small("sdpo") | {"policy": {"model": "smollm2"}}
     assert configure(made).config.learner["tune"] == "lora"
+
+
+def test_the_dev_study_of_a_preset_is_named_only_where_its_settings_are_used_unchanged(monkeypatch):
+    monkeypatch.setattr(Sdpo, "presets", {"paper": {}, "nano": {"lr": 0.1, "tuned": "dev-sdpo"}})
+
+    def found(**change):
+        return configure(tables("frozen-lake", "sdpo", "nano-grid", **change)).config.learner.get("tuned")
+
+    assert (found(), found(learner__lr=0.5), found(learner__preset="paper")) == ("dev-sdpo", None, None)
+    assert found(learner__lr=0.5, learner__tuned="mine") == "mine"
+    assert found(learner__placebo=True) == "dev-sdpo"
 
 
 def test_an_oel_round_without_prefixes_is_refused(tmp_path):

@@ -296,6 +296,17 @@ def test_the_ranking_may_depend_on_the_definition(tmp_path):
     assert "more by Forgetting from the best (G2)" in said(tmp_path)
 
 
+def test_a_method_is_untuned_or_names_its_dev_study(tmp_path):
+    for name, sees, own in (("none", "nothing", {}), ("icl", "text", {}), ("sft", "reward", {"tuned": "dev-sft"})):
+        folder = fake.write(tmp_path / name, ["a"], rows([[4], [10]]), (), fake.config(name, learner=own))
+        fake.edit(folder, lambda done, sees=sees: done["resolved"].update(sees=sees))
+    lines = [line for line in said(tmp_path).splitlines() if "untuned" in line]
+    assert lines == ["icl: untuned: its settings were not chosen on a dev stream"]
+    (section,) = study(tmp_path).sections
+    table = tables.trials(section.methods)
+    assert [row[table.header.index("Tuned by")] for row in table.rows] == ["untuned", "-", "dev-sft"]
+
+
 def test_versions_that_differ_within_a_method_are_told(tmp_path):
     for seed in range(2):
         fake.write(tmp_path / str(seed), ["a"], rows([[4], [10]]), (), fake.config(seed=seed))
