@@ -62,6 +62,16 @@ class Gradient(Replaying):
         told = zip(found, entry.logprobs, entry.base_logprobs, strict=True)
         return [reward - self.kl * (own - base) for reward, own, base in told]
 
+    def about(self, drawn: Sequence[Entry]) -> dict[str, float]:
+        """Add how far the policies that sampled were from the base model: KL in nats per token, by k3."""
+        from claasbench.training.losses import mean_k3
+
+        if not self.kl:
+            return super().about(drawn)
+        own = [value for entry in drawn for value in entry.logprobs]
+        base = [value for entry in drawn for value in entry.base_logprobs]
+        return super().about(drawn) | {"kl_base": mean_k3(own, base)}
+
     def signal(self, entry: Entry) -> float:
         """Return what an answer earned."""
         return entry.ret

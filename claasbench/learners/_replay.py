@@ -29,6 +29,10 @@ NANO: Mapping[str, Any] = {**_trained.NANO, "b_min": 16, "a_max": 100}
 """A batch of 16 games owes 32 updates, so that with a small A_max most of its answers would leave unused."""
 
 
+MEANS = ("age", "ess", "capped", "clipped", "kl_base", "entropy")
+"""What a step logs that is shown as a mean over all steps."""
+
+
 @dataclass
 class Replaying(Trained):
     """Keeps answers in a buffer and owes `updates_per_episode` steps after every episode."""
@@ -50,6 +54,8 @@ class Replaying(Trained):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "nano": NANO}
     tally: Counter[str] = field(default_factory=Counter, init=False)
     """Updates owed and dropped so far, and whatever else a method counts."""
+    sums: Counter[str] = field(default_factory=Counter, init=False)
+    """What is shown as a mean over all steps."""
 
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
@@ -119,14 +125,27 @@ class Replaying(Trained):
 
     def _step(self) -> dict[str, float]:
         drawn = self.buffer.draw(self.batch, self.seed, self.tally["owed"])
-        ages = [self.trainer.version - entry.version for entry in drawn]
+        about = self.about(drawn)
         rows = self.rows(drawn)
         found = self.take(rows)
         self.stepped()
         self.buffer.evict(self.trainer.version)
         if "weight_squared" in found:
             found["ess"] = effective(found["weight"], found.pop("weight_squared"))
-        return found | {"age": sum(ages) / len(ages), "oldest": max(ages), "rows": len(drawn)}
+        found |= about
+        self.sums.update({name: found[name] for name in MEANS if name in found})
+        return found
+
+    def about(self, drawn: Sequence[Entry]) -> dict[str, float]:
+        """Return what to log of the answers of a step, before it is taken."""
+        ages = [self.trainer.version - entry.version for entry in drawn]
+        return {
+            "age": sum(ages) / len(ages),
+            "oldest": max(ages),
+            "rows": len(drawn),
+            "ret": sum(entry.ret for entry in drawn) / len(drawn),
+            "reply_tokens": sum(len(entry.token_ids) for entry in drawn) / len(drawn),
+        }
 
     def take(self, rows: Sequence[Row]) -> dict[str, float]:
         """Take a step on the drawn answers and return what to log."""
@@ -136,24 +155,26 @@ class Replaying(Trained):
         """Follow a step, as a teacher does."""
 
     def counts(self) -> dict[str, float]:
-        """Return what is shown of the replay after each batch of episodes."""
+        """Return what is shown of the replay after each batch of episodes: counts, and means over all steps."""
         uses = self.buffer.uses
+        means = {name: total / self.tally["done"] for name, total in sorted(self.sums.items())}
         return {
             **{name: self.tally[name] for name in ("owed", "done", "dropped", *sorted(self.tally))},
             "held": len(self.buffer),
             "uses": sum(uses) / max(1, len(uses)),
             "evicted_full": self.buffer.evicted["full"],
             "evicted_old": self.buffer.evicted["old"],
+            **means,
         }
 
     def save(self, folder: Path) -> None:
         """Write weights, optimizer, buffer and counts."""
         super().save(folder)
         self.buffer.save(folder / "buffer.jsonl")
-        (folder / "tally.json").write_text(json.dumps(self.tally, sort_keys=True) + "\n")
+        (folder / "tally.json").write_text(json.dumps([self.tally, self.sums], sort_keys=True) + "\n")
 
     def load(self, folder: Path) -> None:
         """Restore what save wrote."""
         super().load(folder)
         self.buffer.load(folder / "buffer.jsonl")
-        self.tally = Counter(json.loads((folder / "tally.json").read_text()))
+        self.tally, self.sums = map(Counter, json.loads((folder / "tally.json").read_text()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from claasbench.report import scores
 from claasbench.report.numbers import TOKENS, Method, Section, counted, rates
@@ -19,7 +19,10 @@ def tables(section: Section) -> Iterator[Table]:
     for (measure, shared), group in measures.items():
         yield from [] if shared else scores.details(measure, group)
     methods = section.methods
-    yield from (live(methods), formats(methods), costs(methods), budget(methods), trials(methods), facts(methods))
+    yield from (live(methods), formats(methods), costs(methods), budget(methods))
+    if (found := replay(methods)).rows:
+        yield found
+    yield from (trials(methods), facts(methods))
 
 
 def live(methods: Sequence[Method]) -> Table:
@@ -93,6 +96,48 @@ def budget(methods: Sequence[Method]) -> Table:
     )
 
 
+def replay(methods: Sequence[Method]) -> Table:
+    """Return what became of the updates and the answers of the learners that replay."""
+    counts = ("owed", "done", "dropped", "held", "evicted_full", "evicted_old", "uses", "age")
+    shares = ("ess", "capped", "clipped", "explained")
+    rows = []
+    for method in methods:
+        ends = [run.rows[-1].learned for run in method.runs if run.rows[-1] and "owed" in run.rows[-1].learned]
+        if ends:
+            told = [amount(_mean(ends, name)) for name in counts] + [percent(_mean(ends, name)) for name in shares]
+            rows.append([method.short, *told])
+    return Table(
+        title="Replay",
+        header=[
+            "Method",
+            "Owed",
+            "Done",
+            "Dropped",
+            "Held",
+            "Full",
+            "Old",
+            "Uses",
+            "Age",
+            "ESS",
+            "Cap",
+            "Clip",
+            "EV",
+        ],
+        rows=rows,
+        notes=[
+            "Means over trials. Updates owed, done and dropped; answers held at the end, and those that left as the "
+            "buffer was full or they were too old; uses of those held.",
+            "Over all updates: age in updates; effective sample size, tokens with a capped importance weight and with "
+            "a clipped ratio in %. EV: variance of returns that a critic explained in the last batch, in %.",
+        ],
+    )
+
+
+def _mean(ends: Sequence[Mapping[str, float | None]], name: str) -> float:
+    values = [value for end in ends if (value := end.get(name)) is not None]
+    return sum(values) / len(values) if values else math.nan
+
+
 def trials(methods: Sequence[Method]) -> Table:
     """Return where the numbers come from."""
     rows = []
@@ -103,7 +148,7 @@ def trials(methods: Sequence[Method]) -> Table:
         contents = str(method.runs[0].resolved["model"])[:16]
         sees = str(method.runs[0].resolved["sees"])
         rows.append([method.short, sees, method.runs[0].tuned, contents, shown, str(len(names)), amount(updates)])
-    header = ["Method", "Learns from", "Tuned by", "Model contents", "Order and seed", "Trials", "Updates a trial"]
+    header = ["Method", "Learns from", "Tuned by", "Model contents", "Order and seed", "Trials", "Updates logged"]
     return Table("Runs", header, rows, texts=5)
 
 

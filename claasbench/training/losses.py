@@ -7,6 +7,7 @@ generalised Jensen-Shannon divergence as in SDPO's code (lasgroup/SDPO), KL esti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -58,6 +59,11 @@ def k3(logprob_T: Tensor, reference_T: Tensor) -> Tensor:
     """Return q/p - 1 - log(q/p) per sampled token: never negative and unbiased for KL(p||q); a monitor, no loss."""
     log_T = (reference_T - logprob_T).clamp(-FAR, FAR)
     return log_T.exp() - 1 - log_T
+
+
+def mean_k3(logprobs: Sequence[float], references: Sequence[float]) -> float:
+    """Return the mean of k3 over tokens, in nats."""
+    return float(k3(torch.tensor(logprobs), torch.tensor(references)).mean())
 
 
 def bucketed(logprob_TK: Tensor, tail: Tail) -> Tensor:

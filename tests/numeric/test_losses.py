@@ -90,6 +90,13 @@ def test_kl_estimates_and_what_they_do_as_losses():
         close(logits.grad, [gradient, -gradient])
 
 
+def test_mean_k3_of_sampled_tokens():
+    assert losses.mean_k3([math.log(0.8), math.log(0.2)], [math.log(0.5)] * 2) == pytest.approx(
+        (0.095004 + 0.583709) / 2, abs=1e-6
+    )
+    assert losses.mean_k3([-0.5], [-0.5]) == 0
+
+
 @pytest.mark.parametrize(
     ("advantage", "ratio", "dual", "expected"),
     [(1, 1.5, 0, -1.2), (1, 0.5, 0, -0.5), (-1, 1.5, 0, 1.5), (-1, 0.5, 0, 0.8), (-1, 5, 0, 5), (-1, 5, 3, 3)],

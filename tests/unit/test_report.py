@@ -307,6 +307,19 @@ def test_a_method_is_untuned_or_names_its_dev_study(tmp_path):
     assert [row[table.header.index("Tuned by")] for row in table.rows] == ["untuned", "-", "dev-sft"]
 
 
+def test_replay_shows_what_learners_that_replay_did_on_average_over_trials(tmp_path):
+    for seed, done in ((0, 20), (1, 30)):
+        folder = fake.write(tmp_path / f"sdpo{seed}", ["a"], rows([[4], [10]]), (), fake.config("sdpo", seed=seed))
+        last = {"owed": 32, "done": done, "dropped": 32 - done, "ess": 0.5, "capped": None}
+        fake.edit(folder, lambda table, last=last: table["updates"].update(last=last))
+    fake.write(tmp_path / "icl", ["a"], rows([[4], [10]]))
+    (section,) = study(tmp_path).sections
+    (table,) = (table for table in tables.tables(section) if table.title == "Replay")
+    (row,) = (dict(zip(table.header, row, strict=True)) for row in table.rows)
+    assert (row["Method"], row["Owed"], row["Done"], row["Dropped"]) == ("sdpo", "32", "25", "7")
+    assert (row["ESS"], row["Cap"], row["Held"]) == ("50.0", "\N{EN DASH}", "\N{EN DASH}")
+
+
 def test_versions_that_differ_within_a_method_are_told(tmp_path):
     for seed in range(2):
         fake.write(tmp_path / str(seed), ["a"], rows([[4], [10]]), (), fake.config(seed=seed))
