@@ -41,6 +41,8 @@ class Sdpo(Replaying):
     """How far the teacher moves to the student at each step; 0: it stays what it was at the start."""
     cap: float = 2.0
     """Largest importance weight of a token."""
+    feedback: Literal["reason", "verdict"] = "reason"
+    """What hindsight tells of an outcome: the reward and the scenario's feedback, or the reward alone."""
     feedback_on: Literal["all", "failures"] = "all"
     """Which answers get hindsight: all, or those that earned nothing."""
 
@@ -50,6 +52,8 @@ class Sdpo(Replaying):
         self.share("divergence", "ema")
         self.at_least(1, "top_k")
         self.above_zero("cap")
+        if self.feedback == "verdict":
+            self.sees = "reward, text"  # type: ignore[misc]
 
     def setup(self, seats: Mapping[str, Policy], seed: int) -> None:
         """Open a trainer with a teacher, at first the policy itself."""
@@ -61,7 +65,7 @@ class Sdpo(Replaying):
         turns = [(at, turn) for at, turn in enumerate(experience.turns) if turn.sample.token_ids]
         kept = []
         for entry, (at, turn) in zip(super().entries(experience, version), turns, strict=True):
-            text = hindsight(experience, at)
+            text = hindsight(experience, at, self.feedback == "reason")
             if not text or (self.feedback_on == "failures" and entry.ret > 0):
                 continue
             if turn.prompt.slot is None:
@@ -91,16 +95,20 @@ class Sdpo(Replaying):
         self.trainer.weights.follow(self.ema)
 
 
-def hindsight(experience: Experience, at: int) -> str:
-    """Return what became of answer `at`: the rest of the episode, or its own verdict; nothing where none was given."""
+def hindsight(experience: Experience, at: int, reason: bool = True) -> str:
+    """Return what became of answer `at`: the rest of the episode, or its own verdict; nothing where none was given.
+
+    Without `reason` the scenario's feedback is left out.
+    """
     rest = experience.turns[at:] if experience.credit == "episode" else experience.turns[at : at + 1]
     last = rest[-1]
-    if last.reward is None and not last.feedback:
+    feedback = last.feedback if reason else None
+    if last.reward is None and not feedback:
         return ""
     return prompts.fill(
         "hindsight",
         reply=rest[0].sample.text.strip(),
         steps=spelled(rest[1:]),
         reward=f"{last.reward or 0:g}",
-        feedback=(last.feedback or "").strip(),
+        feedback=(feedback or "none").strip(),
     )
