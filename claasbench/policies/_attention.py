@@ -16,6 +16,12 @@ NAME = "claasbench"
 """What a module's attention is set to."""
 
 
+class Texts(list[int]):
+    """Lengths of texts that stand one after another in one row; `kept` counts the layers that kept them apart."""
+
+    kept = 0
+
+
 def attend(
     module: Any,  # noqa: ANN401 (an attention layer of transformers)
     query_BHQD: Tensor,
@@ -27,13 +33,14 @@ def attend(
     """Attend to the ids of `more["shared"]` (a Past, if any) and then to each row's own; the rest is transformers'.
 
     A step of one id per row reads the shared keys once for all rows (a product of matrices); with plain attention
-    each row would read a copy of its own. Equal to the plain way up to rounding. With `more["sizes"]` there is one
+    each row would read a copy of its own. Equal to the plain way up to rounding. With `more["texts"]` there is one
     row, which holds texts of these lengths one after another, and no text sees another.
     """
-    sizes: list[int] | None = more.pop("sizes", None)
-    if sizes is not None:
-        texts = (torch.split(each, sizes, dim=2) for each in (query_BHQD, key_BKTD, value_BKTD))
-        return torch.cat([_plain(module, *text, None, **more)[0] for text in zip(*texts, strict=True)], dim=1), None
+    texts: Texts | None = more.pop("texts", None)
+    if texts is not None:
+        texts.kept += 1
+        parts = (torch.split(each, texts, dim=2) for each in (query_BHQD, key_BKTD, value_BKTD))
+        return torch.cat([_plain(module, *part, None, **more)[0] for part in zip(*parts, strict=True)], dim=1), None
     shared: Past | None = more.pop("shared", None)
     if shared is None or mask_B1QT is None:
         return _plain(module, query_BHQD, key_BKTD, value_BKTD, mask_B1QT, **more)

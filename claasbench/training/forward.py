@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from claasbench.errors import ClaasbenchError
+from claasbench.policies._attention import Texts
 from claasbench.types import Row
 
 CHUNK = 1 << 22
@@ -118,22 +119,24 @@ def _hidden(module: Any, made: Batch, context: bool) -> tuple[Tensor, Tensor, Te
     """Return the last hidden states ND of all ids, where the action tokens are predicted, and each row's first such."""
     ids: list[int] = []
     asked: list[int] = []
-    first, sizes = [], []
+    first, texts = [], Texts()
     for row in made.rows:
         prompt = _prompt(row, context)
         first.append(len(ids) + len(prompt) - 1)
         asked += range(first[-1], first[-1] + len(row.token_ids))
-        sizes.append(len(prompt) + len(row.token_ids))
+        texts.append(len(prompt) + len(row.token_ids))
         ids += (*prompt, *row.token_ids)
     device = made.token_T.device
-    positions = torch.cat([torch.arange(size) for size in sizes])
+    positions = torch.cat([torch.arange(size) for size in texts])
     hidden_1ND = module.base_model(
         input_ids=torch.tensor([ids], device=device),
         position_ids=positions[None].to(device),
         attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),  # four axes are passed on as they are
         use_cache=False,
-        sizes=sizes,
+        texts=texts,
     ).last_hidden_state
+    if texts.kept != module.config.get_text_config().num_hidden_layers:  # each row would see those before it
+        raise ClaasbenchError(f"{type(module).__name__} cannot be trained: its layers do not keep texts in a row apart")
     return hidden_1ND[0], torch.tensor(asked, device=device), torch.tensor(first, device=device)
 
 

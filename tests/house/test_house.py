@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "policies.*": {"models*", "policies.base", "policies._*"},
     "learners.base": {"policies.base"},
     "learners.*": {"learners.base", "policies.base", "learners._*", "training*"},
-    "training*": {"models", "policies.base", "training*"},
+    "training*": {"models", "policies.base", "policies._attention", "training*"},
     "report*": {"metrics", "stats", "store", "report*"},
     "environment": {"store", "models", "registry", "policies.scripted", "rollout"},
     "progress": {"rollout"},

@@ -114,6 +114,13 @@ def test_cutting_a_batch_into_micro_batches_changes_nothing(folder, recipe):
         torch.testing.assert_close(one[name], other[name], atol=1e-5, rtol=1e-4)
 
 
+def test_a_model_that_would_let_rows_see_each_other_is_refused(folder):
+    trainer = opened(folder)
+    trainer.policy.loaded.module.set_attn_implementation("sdpa")
+    with pytest.raises(ClaasbenchError, match="do not keep texts in a row apart"):
+        trainer.score(ROWS)
+
+
 def test_logits_in_chunks_are_the_logits(folder, monkeypatch):
     whole, cut = [], []
     for found, size in ((whole, 1 << 22), (cut, 300)):
