@@ -50,7 +50,7 @@ def configure(raw: Mapping[str, Any]) -> Plan:
     scenario_table, scenario_class = _plugin("scenarios", raw.get("scenario", {}), "scenario")
     scenario: Scenario = scenario_class(**_settings(scenario_table))
     policies = _policies(raw, scenario, _learner_seats(raw.get("learner", {})))
-    learner_table, learner_class = _learner(raw.get("learner", {}), policies[LEARNER][0])
+    learner_table, learner_class = _learner(raw.get("learner", {}), scenario_table["name"], policies[LEARNER][0])
     made = RunConfig(
         scenario=scenario_table,
         learner=learner_table,
@@ -154,11 +154,11 @@ def _plugin(kind: str, table: Mapping[str, Any], where: str) -> tuple[Table, typ
     return {"name": registry.canonical(kind, name), **config.complete(found, own, where)}, found
 
 
-def _learner(table: Mapping[str, Any], policy: Table) -> tuple[Table, type[Any]]:
+def _learner(table: Mapping[str, Any], scenario: str, policy: Table) -> tuple[Table, type[Any]]:
     """Return the complete table of the learner and its class; what is not set comes from its preset.
 
     `placebo` and `tuned`, the dev study that chose the settings, are part of the table where they are set; a preset's
-    `tuned` holds only where none of its settings is changed.
+    `tuned` holds where all settings are the preset's, on the scenario and model that the study tuned for.
     """
     placebo = config.convert(bool, table.get("placebo", False), "learner.placebo")
     tuned = config.convert(str, table.get("tuned", ""), "learner.tuned")
@@ -169,9 +169,11 @@ def _learner(table: Mapping[str, Any], policy: Table) -> tuple[Table, type[Any]]
         if chosen not in found.presets:
             raise unknown("learner.preset", chosen, found.presets)
         preset = dict(found.presets[chosen])
-        study = preset.pop("tuned", "")
-        tuned = tuned or (study if own.keys() <= {"name", "preset"} else "")
-        made, found = _plugin("learners", {**preset, **own, "preset": chosen}, "learner")
+        study, *where = preset.pop("tuned", ("",))
+        plain = {"name": own["name"], "preset": chosen, **preset}
+        made, found = _plugin("learners", {**plain, **own, "preset": chosen}, "learner")
+        if not tuned and where == [scenario, policy["model"]] and made == _plugin("learners", plain, "learner")[0]:
+            tuned = study
     return made | ({"placebo": True} if placebo else {}) | ({"tuned": tuned} if tuned else {}), found
 
 

@@ -7,6 +7,7 @@ A method says which turns it keeps (`entries`), what each drawn answer is told (
 from __future__ import annotations
 
 import json
+import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ NANO: Mapping[str, Any] = {**_trained.NANO, "b_min": 16, "a_max": 100}
 
 
 MEANS = ("age", "ess", "capped", "clipped", "kl_base", "entropy")
-"""What a step logs that is shown as a mean over all steps."""
+"""What a step logs that is shown as a mean over all steps that log it."""
 
 
 @dataclass
@@ -54,8 +55,8 @@ class Replaying(Trained):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "nano": NANO}
     tally: Counter[str] = field(default_factory=Counter, init=False)
     """Updates owed and dropped so far, and whatever else a method counts."""
-    sums: Counter[str] = field(default_factory=Counter, init=False)
-    """What is shown as a mean over all steps."""
+    sums: dict[str, list[float]] = field(default_factory=dict, init=False)
+    """Sum and number of the values that are shown as a mean over all steps."""
 
     def __post_init__(self) -> None:
         """Refuse settings out of range."""
@@ -133,7 +134,10 @@ class Replaying(Trained):
         if "weight_squared" in found:
             found["ess"] = effective(found["weight"], found.pop("weight_squared"))
         found |= about
-        self.sums.update({name: found[name] for name in MEANS if name in found})
+        for name in MEANS:
+            if math.isfinite(value := found.get(name, math.nan)):
+                total, count = self.sums.get(name, (0.0, 0))
+                self.sums[name] = [total + value, count + 1]
         return found
 
     def about(self, drawn: Sequence[Entry]) -> dict[str, float]:
@@ -157,7 +161,7 @@ class Replaying(Trained):
     def counts(self) -> dict[str, float]:
         """Return what is shown of the replay after each batch of episodes: counts, and means over all steps."""
         uses = self.buffer.uses
-        means = {name: total / self.tally["done"] for name, total in sorted(self.sums.items())}
+        means = {name: total / count for name, (total, count) in sorted(self.sums.items())}
         return {
             **{name: self.tally[name] for name in ("owed", "done", "dropped", *sorted(self.tally))},
             "held": len(self.buffer),
@@ -177,4 +181,5 @@ class Replaying(Trained):
         """Restore what save wrote."""
         super().load(folder)
         self.buffer.load(folder / "buffer.jsonl")
-        self.tally, self.sums = map(Counter, json.loads((folder / "tally.json").read_text()))
+        tally, self.sums = json.loads((folder / "tally.json").read_text())
+        self.tally = Counter(tally)

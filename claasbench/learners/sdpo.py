@@ -42,7 +42,7 @@ class Sdpo(Replaying):
     cap: float = 2.0
     """Largest importance weight of a token."""
     feedback: Literal["reason", "verdict"] = "reason"
-    """What hindsight tells of an outcome: the reward and the scenario's feedback, or the reward alone."""
+    """Whether hindsight tells the scenario's feedback beside the reward and what was said afterwards."""
     feedback_on: Literal["all", "failures"] = "all"
     """Which answers get hindsight: all, or those that earned nothing."""
 

@@ -30,6 +30,7 @@ def settings(run: Run) -> Settings:
     """Return all that makes the method, by dotted name: the configuration but for its trial, and the contents."""
     flat = dict(_flat(run.config, ""))
     del flat["trial.order"], flat["trial.seed"]
+    flat.pop("learner.tuned", None)  # says where settings come from; it is none
     # not the stream's hash, which changes with the order, and no facts, which may
     return flat | {f"resolved.{name}": run.resolved[name] for name in ("model", "prompts", "toy")}
 

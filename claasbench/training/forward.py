@@ -136,7 +136,7 @@ def _hidden(module: Any, made: Batch, context: bool) -> tuple[Tensor, Tensor, Te
         texts=texts,
     ).last_hidden_state
     if texts.kept != module.config.get_text_config().num_hidden_layers:  # each row would see those before it
-        raise ClaasbenchError(f"{type(module).__name__} cannot be trained: its layers do not keep texts in a row apart")
+        raise ClaasbenchError("its layers do not keep texts that stand in one row apart, which training needs")
     return hidden_1ND[0], torch.tensor(asked, device=device), torch.tensor(first, device=device)
 
 
@@ -165,14 +165,13 @@ def _chunks(count: int, size: int) -> Iterator[slice]:
 def pieces(rows: Sequence[Row], tokens: int) -> list[list[int]]:
     """Cut rows into micro-batches of at most `tokens` ids of student or teacher; a longer row stands alone."""
     found: list[list[int]] = []
-    student = teacher = tokens + 1
+    student = teacher = 0
     for at, row in enumerate(rows):
-        student += len(row.prompt_ids) + len(row.token_ids)
-        teacher += len(row.context_ids or ()) + len(row.token_ids)
-        if max(student, teacher) > tokens:
+        sizes = [len(_prompt(row, context)) + len(row.token_ids) for context in (False, True)]
+        if not found or max(student + sizes[0], teacher + sizes[1]) > tokens:
             found.append([])
-            student = len(row.prompt_ids) + len(row.token_ids)
-            teacher = len(row.context_ids or ()) + len(row.token_ids)
+            student = teacher = 0
+        student, teacher = student + sizes[0], teacher + sizes[1]
         found[-1].append(at)
     return found
 

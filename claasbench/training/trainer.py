@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from claasbench.errors import ClaasbenchError
+from claasbench.models import refused
 from claasbench.policies.base import Policy
 from claasbench.training import forward
 from claasbench.training.forward import Batch, Scored
@@ -71,6 +72,7 @@ class Trainer:
         self.skipped = 0
         self.weights = self._weights(seed)
         self.device = policy.loaded.module.device
+        self._check()
         config = policy.loaded.module.config.get_text_config()
         self.limit: int = getattr(config, "max_position_embeddings", None) or 1 << 30
         self.head = self._head() if recipe.head_lr else None
@@ -80,6 +82,15 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(groups, lr=recipe.lr, weight_decay=recipe.weight_decay)
         policy.adopt(self.weights.at)
         self.publish()
+
+    def _check(self) -> None:
+        """Refuse a model that rows side by side would mislead, before anything is played."""
+        assert self.policy.loaded is not None
+        with torch.no_grad():
+            try:
+                forward.score(self.policy.loaded.module, forward.batch([Row((0,), (0,))] * 2, self.device))
+            except ClaasbenchError as error:
+                raise refused(self.policy.loaded.name, str(error)) from None
 
     def _weights(self, seed: int) -> Weights:
         loaded = self.policy.loaded

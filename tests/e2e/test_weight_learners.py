@@ -103,12 +103,15 @@ def test_a_preset_is_chosen_by_the_model_and_overridden_by_settings():
 
 
 def test_the_dev_study_of_a_preset_is_named_only_where_its_settings_are_used_unchanged(monkeypatch):
-    monkeypatch.setattr(Sdpo, "presets", {"paper": {}, "nano": {"lr": 0.1, "tuned": "dev-sdpo"}})
+    monkeypatch.setattr(
+        Sdpo, "presets", {"paper": {}, "nano": {"lr": 0.1, "tuned": ("dev-sdpo", "frozen-lake", "nano-grid")}}
+    )
 
-    def found(**change):
-        return configure(tables("frozen-lake", "sdpo", "nano-grid", **change)).config.learner.get("tuned")
+    def found(scenario="frozen-lake", model="nano-grid", **change):
+        return configure(tables(scenario, "sdpo", model, **change)).config.learner.get("tuned")
 
     assert (found(), found(learner__lr=0.5), found(learner__preset="paper")) == ("dev-sdpo", None, None)
+    assert (found(learner__lr=0.1), found(scenario="sokoban"), found(model="smollm2")) == ("dev-sdpo", None, None)
     assert found(learner__lr=0.5, learner__tuned="mine") == "mine"
     assert found(learner__placebo=True) == "dev-sdpo"
 

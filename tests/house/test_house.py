@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -176,10 +177,14 @@ def test_the_readme_tree_is_the_disk():
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "experiments").rglob("*.toml")), ids=lambda path: path.stem)
-def test_every_study_file_assembles(path):
-    for planned in study.runs(path):
-        plan = configure(planned.tables)
+def test_every_study_file_is_a_study(path):
+    planned = study.runs(path)
+    for plan in (configure(each.tables) for each in planned):
         assert plan.learner.needs <= plan.policies["learner"].offers
+        assert (plan.config.scenario["data"] == "dev") == path.name.startswith("dev-")
+    if path.name.startswith("dev-"):  # eight settings x two trials
+        trials = Counter((each.values["trial.order"], each.values["trial.seed"]) for each in planned)
+        assert trials == {(0, 0): 8, (1, 1): 8}
 
 
 def test_docs_are_few_and_short():

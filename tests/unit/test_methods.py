@@ -9,7 +9,7 @@ from claasbench.learners.sdpo import Sdpo
 from claasbench.learners.sft import Sft
 from claasbench.policies.hf import Hf
 from claasbench.training.buffer import Entry
-from claasbench.types import LEARNER, Experience, Message, Prompt, Sample, Slot, Turn
+from claasbench.types import LEARNER, Experience, Message, Prompt, Sample, Sampling, Slot, Turn
 from tiny import tiny_model
 
 TOP = Slot(0, 0)
@@ -32,19 +32,19 @@ def ready(folder):
     return make
 
 
-def turn(policy, news, reply, reward=None, feedback=None, slot=TOP):
+def turn(policy, news, reply, reward=None, feedback=None, slot=TOP, temperature=1.0):
     messages = (Message("user", news),)
     ids = policy.render(messages)
     tokens = tuple(policy.loaded.tokenizer.encode(reply, add_special_tokens=False))
-    sample = Sample(reply, ids, tokens, (-1.0,) * len(tokens))
+    sample = Sample(reply, ids, tokens, (-1.0,) * len(tokens), sampling=Sampling(temperature))
     return Turn(Prompt(messages, slot, news), sample, reward, feedback)
 
 
-def told(policy, credit="episode", won=1.0, **last):
+def told(policy, credit="episode", won=1.0, feedback="fell", temperature=1.0):
     """An episode of two turns that ends with a reward."""
     turns = (
-        turn(policy, "first", "left"),
-        turn(policy, "second", "down", **{"reward": won, "feedback": "fell"} | last),
+        turn(policy, "first", "left", temperature=temperature),
+        turn(policy, "second", "down", won, feedback, temperature=temperature),
     )
     return Experience("task", "kind", credit, turns)
 
@@ -102,13 +102,19 @@ def test_sft_keeps_successes(ready, won, kept):
 
 def test_the_kl_in_the_reward_is_to_the_base_and_taken_once(ready):
     learner = ready(Reinforcepp, kl=0.5)
-    (entry, _) = learner.entries(told(learner.policy), 0)
+    list(learner.observe([told(learner.policy, won=won) for won in (0.0, 1.0)]))  # the student is no longer the base
+    (entry, _) = learner.entries(told(learner.policy, temperature=0.5), 0)
     row = learner.rows([entry])[0]
-    assert list(entry.base_logprobs) == pytest.approx(learner.trainer.score([row], "base")[0], abs=1e-6)
+    assert row.temperature == 0.5
+    base, student = learner.trainer.score([row], "base")[0], learner.trainer.score([row])[0]
+    assert list(entry.base_logprobs) == pytest.approx(base, abs=1e-6)
+    assert student != pytest.approx(base, abs=1e-3)
     *early, last = learner.rewards(entry)
     assert early == pytest.approx([-0.5 * (-1.0 - base) for base in entry.base_logprobs[:-1]])
     assert last == pytest.approx(1.0 - 0.5 * (-1.0 - entry.base_logprobs[-1]))
     assert learner.about([entry])["kl_base"] > 0
+    learner.trainer.score = None  # a draw does not ask the base again
+    assert learner.rows([entry])[0].advantage
 
 
 def test_without_a_kl_the_base_is_not_asked(ready):
@@ -123,6 +129,14 @@ def test_before_the_critic_has_learned_the_advantage_of_ppo_is_the_return(ready,
     learner = ready(Ppo)
     entries = learner.entries(told(learner.policy, credit), 0)
     assert [entry.advantage for entry in entries] == pytest.approx(expected)
+
+
+def test_a_mean_is_over_the_steps_that_log_the_value(ready):
+    learner = ready(Ppo, warmup=2)
+    steps = [update.metrics for update in learner.observe([told(learner.policy)] * 3)][:-1]
+    logged = [step["ess"] for step in steps if "ess" in step]
+    assert (len(steps), len(logged)) == (6, 4)
+    assert learner.counts()["ess"] == pytest.approx(sum(logged) / 4)
 
 
 def test_means_over_all_steps_are_shown_and_survive_a_save(ready, tmp_path):

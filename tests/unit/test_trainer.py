@@ -115,10 +115,20 @@ def test_cutting_a_batch_into_micro_batches_changes_nothing(folder, recipe):
 
 
 def test_a_model_that_would_let_rows_see_each_other_is_refused(folder):
-    trainer = opened(folder)
-    trainer.policy.loaded.module.set_attn_implementation("sdpa")
-    with pytest.raises(ClaasbenchError, match="do not keep texts in a row apart"):
-        trainer.score(ROWS)
+    policy = Hf(str(folder), device="cpu", threads=1)
+    policy.loaded.module.set_attn_implementation("sdpa")
+    with pytest.raises(ClaasbenchError, match=r"policy\.model.*do not keep texts that stand in one row apart"):
+        Trainer(policy, LORA, 0)
+
+
+def test_micro_batches_hold_the_ids_of_student_and_teacher():
+    short, told = Row((1, 2), (3,)), Row((1, 2), (3,), (4, 5, 6, 7))
+    long = Row(tuple(range(20)), (3,))
+    assert forward.pieces([short] * 5, 9) == [[0, 1, 2], [3, 4]]
+    assert forward.pieces([told, short, short], 8) == [[0, 1], [2]]  # the teacher reads a row without a context too
+    assert forward.pieces([told, told], 9) == [[0], [1]]
+    assert forward.pieces([short, long, short], 9) == [[0], [1], [2]]
+    assert forward.pieces([], 9) == []
 
 
 def test_logits_in_chunks_are_the_logits(folder, monkeypatch):
