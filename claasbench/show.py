@@ -14,6 +14,11 @@ from claasbench import registry
 from claasbench.errors import ClaasbenchError, unknown
 from claasbench.store import read_lines
 
+OF_ALL_LEARNERS = {
+    "placebo": (False, "The control of this method: each episode carries the outcome of the one before it."),
+    "tuned": ("", "The study on the dev stream that chose these settings; a report names it."),
+}
+
 
 def settings(name: str) -> str:
     """Return the docstring and the settings of plug-in `name`, of whichever kind; a file is tried as each."""
@@ -45,6 +50,12 @@ def _describe(kind: str, name: str, cls: type[Any]) -> str:
             default = entry.default if entry.default_factory is MISSING else entry.default_factory()
             shown = "(required)" if default is MISSING else f"= {default!r}"
             lines.append(f"  {entry.name} {shown}\n      {help_.get(entry.name, '')}".rstrip())
+    if kind == "learners":
+        lines += [f"  {name} = {default!r}\n      {what}" for name, (default, what) in OF_ALL_LEARNERS.items()]
+        for preset, values in cls.presets.items():
+            lines += [f"preset {preset}: {', '.join(f'{key} = {value!r}' for key, value in values.items())}"] * bool(
+                values
+            )
     return "\n".join(lines)
 
 

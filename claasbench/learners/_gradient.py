@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
-from claasbench.learners._replay import NANO, Replaying
+from claasbench.learners._replay import Replaying
 from claasbench.training import credit
 from claasbench.training.buffer import Entry
 from claasbench.types import Experience, Row
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 @dataclass
 class Gradient(Replaying):
     """Policy gradient on all answers; what an answer earned is its `signal`."""
-
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "nano": {**NANO, "lr": 3e-5}}
 
     kl: float = 0.01
     """Weight of the log-ratio to the base model in the reward of every token; 0: the base is not asked."""

@@ -67,16 +67,18 @@ class Oel(Trained):
     sees: ClassVar[str] = "reward, feedback, text"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {},
-        "nano": {
-            **_trained.NANO,
-            "games": 8,
-            "accumulations": 2,
-            "knowledge_tokens": 512,
-            "steps": 10,
-            "prefixes": 16,
-            "extract": {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "max_tokens": 64},
-            "consolidate": {"temperature": 1.0, "max_tokens": 64},
-        },
+        "nano": _trained.nano(
+            "oel",
+            tune="full",
+            lr=3e-5,
+            games=8,
+            accumulations=2,
+            knowledge_tokens=512,
+            steps=10,
+            prefixes=16,
+            extract={"temperature": 0.7, "top_p": 0.8, "top_k": 20, "max_tokens": 64},
+            consolidate={"temperature": 1.0, "max_tokens": 64},
+        ),
     }
     told: list[str] = field(default_factory=list, init=False)
     """The games of the round that are read, as text."""

@@ -8,12 +8,14 @@ gradient reaches the policy; values and advantages are taken once, when the epis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from claasbench.learners._gradient import Gradient
+from claasbench.learners._replay import NANO
+from claasbench.learners._trained import nano
 from claasbench.training import credit
 from claasbench.training.buffer import Entry
 from claasbench.types import Experience, Row
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
 @dataclass
 class Ppo(Gradient):
     """Adds a critic, whose explained variance on episodes it has not been trained on is shown."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {},
+        "nano": nano("ppo", **{**NANO, "lr": 1e-4, "kl": 0.1}),
+    }
 
     head_lr: float = 1e-3
     """Learning rate of the critic."""

@@ -7,11 +7,20 @@ sampled; the KL of later turns is not charged to earlier ones; the deviation has
 little KL would otherwise be blown up to unit size.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from claasbench.learners._gradient import Gradient
+from claasbench.learners._replay import NANO
+from claasbench.learners._trained import nano
 
 
 @dataclass
 class Reinforcepp(Gradient):
     """An answer earned its return."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {},
+        "nano": nano("reinforcepp", **{**NANO, "lr": 3e-5, "kl": 0.1}),
+    }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from claasbench.learners._replay import Replaying
-from claasbench.learners._trained import NANO
+from claasbench.learners._trained import NANO, nano
 from claasbench.training.buffer import Entry
 from claasbench.types import Experience, Row, Sampling
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Sft(Replaying):
     """Keeps answers with a positive return; any age will do, as nothing is weighed against the policy that sampled."""
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "nano": NANO}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "nano": nano("sft", **NANO)}
 
     b_min: int = 8
     """Answers in the buffer before updates begin; what is owed before is dropped."""
