@@ -16,6 +16,7 @@ from claasbench import prompts
 from claasbench.errors import ClaasbenchError
 from claasbench.learners._memory import spelled
 from claasbench.learners._replay import NANO, Replaying
+from claasbench.learners._trained import nano
 from claasbench.policies.base import Policy
 from claasbench.training.buffer import Entry
 from claasbench.types import Experience, Row, with_context
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 class Sdpo(Replaying):
     """Distils what hindsight would have changed into the weights."""
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "nano": {**NANO, "lr": 1e-4}}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {},
+        "nano": nano("sdpo", **{**NANO, "lr": 3e-5, "divergence": 1.0}),
+    }
     sees: ClassVar[str] = "reward, feedback, text"
 
     a_max: int = 50
