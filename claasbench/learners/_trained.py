@@ -18,11 +18,6 @@ NANO: Mapping[str, Any] = {"tune": "full", "lr": 3e-4}
 """On a model of a million parameters an adapter at 1e-5 does nothing visible."""
 
 
-def nano(method: str, **settings: object) -> Mapping[str, Any]:
-    """Return what the dev study of `method` on nano-grid chose, and which it was (see docs/learners.md, Tuning)."""
-    return {**settings, "tuned": (f"nano-games/dev-{method}", "frozen-lake", "nano-grid")}
-
-
 @dataclass
 class Trained(Learner):
     """Opens a trainer on the learner's policy."""

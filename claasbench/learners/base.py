@@ -61,3 +61,8 @@ class Learner(ABC):
     def notes(self) -> str:
         """Return what was learned as Markdown for people, or nothing."""
         return ""
+
+
+def nano(method: str, **settings: object) -> Mapping[str, Any]:
+    """Return what the dev study of `method` on nano-grid chose, and which it was (see docs/learners.md, Tuning)."""
+    return {**settings, "tuned": (f"nano-games/dev-{method}", "frozen-lake", "nano-grid")}

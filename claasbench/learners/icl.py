@@ -10,11 +10,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from claasbench.errors import ClaasbenchError, invalid
 from claasbench.learners._memory import Item, remembered, rendered
-from claasbench.learners.base import Learner
+from claasbench.learners.base import Learner, nano
 from claasbench.policies.base import Policy, Wrapper
 from claasbench.types import LEARNER, Experience, Key, Message, Request, Sample, Update, with_context
 
@@ -51,6 +51,10 @@ class Icl(Learner):
     """Keeps a bounded memory and shows the newest items, or the successes most like the episode's first prompt."""
 
     sees: ClassVar[str] = "reward, feedback, text"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "nano": nano("icl", items=1)}
+
+    preset: str = ""
+    """A set of defaults: paper (those shown here) or nano; by default the one of the model."""
 
     select: Literal["recent", "similar"] = "recent"
     """recent: the newest items; similar: the successes whose beginning shares most words."""

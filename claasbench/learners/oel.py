@@ -18,10 +18,10 @@ from typing import Any, ClassVar, Literal
 
 from claasbench import draws, prompts
 from claasbench.errors import ClaasbenchError, invalid
-from claasbench.learners import _trained
 from claasbench.learners._knowledge import Item, Knowing, found, informed, newest
 from claasbench.learners._memory import remembered
 from claasbench.learners._trained import Trained
+from claasbench.learners.base import nano
 from claasbench.policies.base import Policy
 from claasbench.types import LEARNER, Experience, Key, Message, Prompt, Request, Row, Sample, Sampling, Slot, Update
 
@@ -67,7 +67,7 @@ class Oel(Trained):
     sees: ClassVar[str] = "reward, feedback, text"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {},
-        "nano": _trained.nano(
+        "nano": nano(
             "oel",
             tune="full",
             lr=3e-5,

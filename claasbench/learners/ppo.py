@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from claasbench.learners._gradient import Gradient
 from claasbench.learners._replay import NANO
-from claasbench.learners._trained import nano
+from claasbench.learners.base import nano
 from claasbench.training import credit
 from claasbench.training.buffer import Entry
 from claasbench.types import Experience, Row

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from claasbench.learners._gradient import Gradient
 from claasbench.learners._replay import NANO
-from claasbench.learners._trained import nano
+from claasbench.learners.base import nano
 
 
 @dataclass

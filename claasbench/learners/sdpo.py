@@ -16,7 +16,7 @@ from claasbench import prompts
 from claasbench.errors import ClaasbenchError
 from claasbench.learners._memory import spelled
 from claasbench.learners._replay import NANO, Replaying
-from claasbench.learners._trained import nano
+from claasbench.learners.base import nano
 from claasbench.policies.base import Policy
 from claasbench.training.buffer import Entry
 from claasbench.types import Experience, Row, with_context

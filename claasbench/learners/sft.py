@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from claasbench.learners._replay import Replaying
-from claasbench.learners._trained import NANO, nano
+from claasbench.learners._trained import NANO
+from claasbench.learners.base import nano
 from claasbench.training.buffer import Entry
 from claasbench.types import Experience, Row, Sampling
 
