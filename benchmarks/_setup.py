@@ -14,7 +14,7 @@ import torch
 from claasbench import draws, registry, rollout
 from claasbench.policies.base import Policy
 from claasbench.scenarios.base import Scenario
-from claasbench.types import LEARNER, Episode, Key, Place, Sampling, Task
+from claasbench.types import LEARNER, Episode, Key, Place, Row, Sampling, Task
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
@@ -56,6 +56,17 @@ def bench(name: str, episodes: int, sampling: Sampling | None, seed: int) -> Ben
     if len(tasks) < episodes:
         raise SystemExit(f"{name} has {len(tasks)} training tasks, not {episodes}")
     return Bench(scenario, tuple(tasks), sampling or scenario.sampling(), seed)
+
+
+def random_rows(prompts: Sequence[int], answer: int, vocabulary: int) -> list[Row]:
+    """Return rows of random ids with prompts of these lengths; the teacher's prompt begins with other ids."""
+    torch.manual_seed(0)
+
+    def ids(count: int) -> tuple[int, ...]:
+        return tuple(torch.randint(0, vocabulary, (count,)).tolist())
+
+    made = [(ids(length), ids(answer)) for length in prompts]
+    return [Row(prompt, reply, (*ids(64), *prompt[64:])) for prompt, reply in made]
 
 
 def counts(episodes: Sequence[Episode]) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from _setup import random_rows
 from torch import Tensor, nn
 
 from claasbench.policies.hf import Hf
@@ -33,18 +34,10 @@ Step = Callable[[], float]
 
 
 def rows(options: argparse.Namespace, vocabulary: int) -> list[Row]:
-    """Return rows of random ids whose prompts differ in length by a factor of two, with advantages of both signs."""
-    torch.manual_seed(0)
-
-    def ids(count: int) -> tuple[int, ...]:
-        return tuple(torch.randint(2, vocabulary, (count,)).tolist())
-
-    made = []
-    for n in range(options.rows):
-        prompt, answer = ids(options.prompt * (options.rows + n) // (2 * options.rows)), ids(options.answer)
-        told = ((1.0, -0.3)[n % 2],) * options.answer
-        made.append(Row(prompt, answer, (*ids(64), *prompt[64:]), advantage=told))
-    return made
+    """Return random rows whose prompts differ in length by a factor of two, with advantages of both signs."""
+    lengths = [options.prompt * (options.rows + n) // (2 * options.rows) for n in range(options.rows)]
+    made = random_rows(lengths, options.answer, vocabulary)
+    return [replace(row, advantage=((1.0, -0.3)[n % 2],) * options.answer) for n, row in enumerate(made)]
 
 
 def recipe(options: argparse.Namespace) -> Recipe:

@@ -13,15 +13,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
+from _setup import random_rows
 from torch.nn import functional
 
 from claasbench.policies.hf import Hf
 from claasbench.training import forward, losses
 from claasbench.training.forward import Batch, Scored
 from claasbench.training.trainer import Recipe, Trainer
-from claasbench.types import Row
 
 
 class Plain(Trainer):
@@ -51,27 +52,14 @@ class Plain(Trainer):
         return torch.cat([logprobs_BLV[n, a : a + s] for n, (a, s) in enumerate(zip(starts, sizes, strict=True))])
 
 
-def rows(options: argparse.Namespace, vocabulary: int) -> list[Row]:
-    """Return rows of random ids; the teacher's prompt begins with other ids than the student's."""
-    torch.manual_seed(0)
-
-    def ids(count: int) -> tuple[int, ...]:
-        return tuple(torch.randint(0, vocabulary, (count,)).tolist())
-
-    made = []
-    for _ in range(options.rows):
-        prompt, answer = ids(options.prompt), ids(options.answer)
-        made.append(Row(prompt, answer, (*ids(64), *prompt[64:]), (-5.0,) * options.answer))
-    return made
-
-
 def one(way: str, options: argparse.Namespace) -> None:
     """Take one update to warm up and `--repeat` more; print seconds per update and the peak in MiB."""
     policy = Hf(options.model, device="cpu")
     recipe = Recipe(micro_tokens=options.plain_tokens if way == "plain" else options.micro_tokens)
     trainer = (Plain if way == "plain" else Trainer)(policy, recipe, 0)
     trainer.weights.copy()
-    batch = rows(options, policy.loaded.module.config.vocab_size)
+    made = random_rows([options.prompt] * options.rows, options.answer, policy.loaded.module.config.vocab_size)
+    batch = [replace(row, old_logprobs=(-5.0,) * options.answer) for row in made]
     loss = losses.Distillation(k=100)
     divergence = trainer.step(batch, [loss])["divergence"]
     start = time.perf_counter()

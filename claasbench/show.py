@@ -53,9 +53,8 @@ def _describe(kind: str, name: str, cls: type[Any]) -> str:
     if kind == "learners":
         lines += [f"  {name} = {default!r}\n      {what}" for name, (default, what) in OF_ALL_LEARNERS.items()]
         for preset, values in cls.presets.items():
-            lines += [f"preset {preset}: {', '.join(f'{key} = {value!r}' for key, value in values.items())}"] * bool(
-                values
-            )
+            own = ", ".join(f"{key} = {value!r}" for key, value in values.items())
+            lines.append(f"preset {preset}: {own or 'as above'}")
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from claasbench.report import scores
 from claasbench.report.numbers import TOKENS, Method, Section, counted, rates
+from claasbench.report.results import mean
 from claasbench.report.table import EPISODES, Table, amount, count, episodes, percent, with_interval
 
 
@@ -134,8 +135,7 @@ def replay(methods: Sequence[Method]) -> Table:
 
 
 def _mean(ends: Sequence[Mapping[str, float | None]], name: str) -> float:
-    values = [value for end in ends if (value := end.get(name)) is not None]
-    return sum(values) / len(values) if values else math.nan
+    return mean([value for end in ends if (value := end.get(name)) is not None])
 
 
 def trials(methods: Sequence[Method]) -> Table:

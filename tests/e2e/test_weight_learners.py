@@ -12,11 +12,14 @@ from claasbench.runner import Runner
 from toys import command, done, fingerprint, play, rows, tables
 
 METHODS = ["sft", "reinforce++", "ppo", "sdpo", "oel"]
-FEW = [method if method in ("ppo", "oel") else pytest.param(method, marks=pytest.mark.slow) for method in METHODS]
-ONE = [method if method == "ppo" else pytest.param(method, marks=pytest.mark.slow) for method in METHODS]
 SIZE = {"scenario__splits": 2, "scenario__tasks_per_split": 8, "scenario__measured_per_split": 4, "stream__batch": 4}
 REPLAY = {"learner__b_min": 4, "learner__batch": 4, "learner__updates_per_episode": 1}
 ROUND = {"learner__games": 4, "learner__accumulations": 2, "learner__steps": 2, "learner__prefixes": 4}
+
+
+def methods(*quick):
+    """All methods; those not named are slow tests."""
+    return [method if method in quick else pytest.param(method, marks=pytest.mark.slow) for method in METHODS]
 
 
 def small(method, **more):
@@ -24,7 +27,7 @@ def small(method, **more):
     return tables("frozen-lake", method, "nano-grid", **(SIZE | own | more))
 
 
-@pytest.mark.parametrize("method", ONE)
+@pytest.mark.parametrize("method", methods("ppo"))
 def test_a_run_stopped_after_every_unit_leaves_the_same_bytes(method, tmp_path):
     made = small(method)
     play(made, tmp_path / "whole")
@@ -44,7 +47,7 @@ def test_a_run_stopped_after_every_unit_leaves_the_same_bytes(method, tmp_path):
     assert fingerprint(tmp_path / "run") == fingerprint(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("method", FEW)
+@pytest.mark.parametrize("method", methods("ppo", "oel"))
 def test_weights_move_are_named_told_in_notes_and_only_in_training(method, tmp_path):
     play(small(method), tmp_path)
     first, *trained = rows(tmp_path)
