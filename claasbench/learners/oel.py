@@ -45,7 +45,7 @@ class Oel(Trained):
     knowledge_tokens: int = 8192
     """Most tokens of a text; the oldest items leave first."""
     source: Literal["knowledge", "raw"] = "knowledge"
-    """What the teacher reads: extracted knowledge, or the newest games themselves."""
+    """What the teacher reads: extracted knowledge, or the newest games themselves, of those that fit."""
     on_policy: bool = True
     """Whether the student answers the prefixes; otherwise the teacher does, with knowledge."""
     divergence: Literal["reverse", "forward"] = "reverse"
@@ -133,7 +133,7 @@ class Oel(Trained):
     def read_texts(self) -> list[str]:
         """Return the texts the teacher reads, empty ones left out."""
         if self.source == "raw":
-            texts = [newest(self.told, self._fits)]
+            texts = [newest([game for game in self.told if self._fits(game)], self._fits)]
         else:
             texts = [newest([item.text for item in items], self._fits) for items in self.written]
         return [text for text in texts if text]

@@ -3,6 +3,7 @@
 import pytest
 
 from claasbench.errors import ClaasbenchError
+from claasbench.learners.oel import Oel
 from claasbench.learners.ppo import Ppo
 from claasbench.learners.reinforcepp import Reinforcepp
 from claasbench.learners.sdpo import Sdpo
@@ -25,7 +26,7 @@ def folder(tmp_path_factory):
 def ready(folder):
     def make(cls, **settings):
         policy = Hf(str(folder), device="cpu", threads=1)
-        learner = cls(**SMALL | settings)
+        learner = cls(**{name: value for name, value in (SMALL | settings).items() if value is not None})
         learner.setup({LEARNER: policy}, 0)
         return learner
 
@@ -148,3 +149,13 @@ def test_means_over_all_steps_are_shown_and_survive_a_save(ready, tmp_path):
     again = ready(Sdpo)
     again.load(tmp_path)
     assert again.counts() == shown
+
+
+def test_raw_games_that_do_not_fit_are_passed_over(ready):
+    learner = ready(Oel, b_min=None, batch=None, source="raw", knowledge_tokens=40)
+    long = "up " * 200
+    assert learner._fits("one\ntwo") and not learner._fits(long)
+    learner.told = ["one", long, "two", long]
+    assert learner.read_texts() == ["one\ntwo"]
+    learner.told = [long]
+    assert learner.read_texts() == []
