@@ -67,7 +67,8 @@ class _Open:
     turns: list[Turn] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)  # answers per seat
     last: dict[str, int] = field(default_factory=dict)  # seat -> position of its last turn
-    tries: int = 0
+    asks: int = 0  # how often this question was put to the policy
+    tries: int = 0  # the same, with what the policy itself repeated
 
     @property
     def key(self) -> Key:
@@ -115,20 +116,21 @@ def _seat(table: Table, index: int, game: Game, active: list[_Open], ready: dict
 
 def _step(table: Table, active: list[_Open], ready: dict[int, Episode]) -> list[_Open]:
     """Ask every open game its question and return the games that go on."""
-    for game in active:
-        game.tries += 1
     answers = _ask(table, active)
-    tried = [game.tries for game, sample in zip(active, answers, strict=True) if sample.finish == "error"]
-    if any(tries < TRIES for tries in tried):
-        time.sleep(PAUSE * 2 ** (min(tried) - 1))
+    for game, sample in zip(active, answers, strict=True):
+        game.asks += 1
+        game.tries += sample.tries
+    failed = [game.asks for game, sample in zip(active, answers, strict=True) if sample.finish == "error"]
+    if any(asks < TRIES for asks in failed):
+        time.sleep(PAUSE * 2 ** (min(failed) - 1))
     going = []
     for game, sample in zip(active, answers, strict=True):
-        if sample.finish == "error" and game.tries < TRIES:
+        if sample.finish == "error" and game.asks < TRIES:
             going.append(game)
             continue
         episode = _advance(table, game, replace(sample, tries=game.tries))
         if episode is None:
-            game.tries = 0
+            game.asks = game.tries = 0
             going.append(game)
         else:
             _leave(game)
@@ -223,13 +225,21 @@ def _leave(game: _Open) -> None:
 def tally(episode: Episode) -> dict[str, Any]:
     """Return the counts of one episode's learner turns: tokens, cut replies, retries and what its info counts."""
     samples = [turn.sample for turn in episode.turns if turn.prompt.seat == LEARNER]
+    tokens = [_tokens(sample) for sample in samples]
     return {
         "turns": len(samples),
         "invalid": int(episode.info.get("invalid", 0)),
         "no_action": int(episode.info.get("no_action", 0)),
         "cut": sum(sample.finish == "length" for sample in samples),
-        "prompt_tokens": sum(len(sample.prompt_ids or ()) for sample in samples),
+        "prompt_tokens": sum(prompt for prompt, _ in tokens),
         "prefilled": sum(sample.prefilled for sample in samples),
-        "reply_tokens": sum(len(sample.token_ids or ()) for sample in samples),
+        "reply_tokens": sum(reply for _, reply in tokens),
         "retries": sum(sample.tries - 1 for sample in samples) + int(episode.info.get("retries", 0)),
     }
+
+
+def _tokens(sample: Sample) -> tuple[int, int]:
+    """Return the tokens of prompt and reply: as many as there are ids, else as the endpoint has counted."""
+    if sample.token_ids is None and sample.counted is not None:
+        return sample.counted
+    return len(sample.prompt_ids or ()), len(sample.token_ids or ())

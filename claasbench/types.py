@@ -16,6 +16,9 @@ Credit: TypeAlias = Literal["episode", "turn"]
 LEARNER = "learner"
 """The seat whose policy is taught and measured."""
 
+ATTACKER = "attacker"
+"""The seat that works against it."""
+
 NOTHING = "nothing"
 """What a learner sees that learns from nothing."""
 
@@ -149,6 +152,7 @@ class Sample:
     sampling: Sampling = Sampling()
     prefilled: int = 0  # prompt tokens really computed; the rest came from a cache
     tries: int = 1
+    counted: tuple[int, int] | None = None  # prompt and reply tokens, where an endpoint counts them itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,12 +258,20 @@ class Event:
     note: str = ""
 
 
+def spoken(text: str) -> str:
+    """Return an answer without its thinking; nothing where the thinking was cut off."""
+    thought, closed, said = text.rpartition("</think>")
+    if closed:
+        return said.strip()
+    return "" if "<think>" in thought + said else text.strip()
+
+
 def with_context(prompt: Prompt, text: str, role: str = "system") -> Prompt:
     """Insert `text` (memory, knowledge or hindsight) at the prompt's slot: the only way context enters a prompt.
 
     The slot stands on a line of its own, so `text` brings no line break at its ends. A slot with an offset puts the
-    text inside that message; one without puts it into a new message of `role`. A prompt without a slot is a
-    ValueError: its scenario allows no context.
+    text inside that message (at its end: after an empty line); one without puts it into a new message of `role`. A
+    prompt without a slot is a ValueError: its scenario allows no context.
     """
     if not text:
         return prompt
@@ -271,5 +283,6 @@ def with_context(prompt: Prompt, text: str, role: str = "system") -> Prompt:
         messages.insert(index, Message(role, text))
     else:
         body = messages[index].content
-        messages[index] = Message(messages[index].role, body[:offset] + text + body[offset:])
+        gap = "\n\n" if body and offset == len(body) else ""
+        messages[index] = Message(messages[index].role, body[:offset] + gap + text + body[offset:])
     return replace(prompt, messages=tuple(messages), slot=None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from claasbench import draws, prompts
 from claasbench.errors import ClaasbenchError
 from claasbench.policies.base import Policy, Wrapper
-from claasbench.types import Key, Prompt, Request, Sample, with_context
+from claasbench.types import Key, Prompt, Request, Sample, spoken, with_context
 
 MARK = "- EXPERIENCE ITEM:"
 """What a line with an item begins with."""
@@ -21,14 +21,6 @@ class Item:
     text: str
     split: str
     game: int
-
-
-def spoken(text: str) -> str:
-    """Return an answer without its thinking; nothing where the thinking was cut off."""
-    thought, closed, said = text.rpartition("</think>")
-    if closed:
-        return said.strip()
-    return "" if "<think>" in thought + said else text.strip()
 
 
 def found(text: str, items: bool) -> list[str]:

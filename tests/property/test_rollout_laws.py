@@ -83,7 +83,8 @@ def test_context_is_inserted_and_nothing_else_changes(body, text, data):
     prompt = Prompt((Message("system", "s"), Message("user", body)), Slot(1, offset))
     filled = with_context(prompt, text)
     assert filled.messages[0] == prompt.messages[0]
-    assert filled.messages[1].content == body[:offset] + text + body[offset:]
+    gap = "\n\n" if text and body and offset == len(body) else ""
+    assert filled.messages[1].content == body[:offset] + gap + text + body[offset:]
     added = with_context(Prompt(prompt.messages, Slot(1)), text or "x", "developer")
     assert added.messages == (prompt.messages[0], Message("developer", text or "x"), prompt.messages[1])
 
