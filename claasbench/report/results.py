@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -50,6 +50,10 @@ class Cell:
     scores: tuple[float, ...]  # NaN: the machinery failed, not the model
     counts: Mapping[str, int]
     bounds: Bounds
+    marks: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    """What else a scenario says of each episode (of an attacked one: turns `reached`, the one `broken`, `useful`)."""
+    attacks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By what the attacker calls an attack: how often it was answered, and how often a rule broke."""
 
     @cached_property
     def scored(self) -> list[float]:

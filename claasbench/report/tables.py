@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from claasbench.report import scores
+from claasbench.report import attacks, scores
 from claasbench.report.numbers import TOKENS, Method, Section, counted, rates
 from claasbench.report.results import mean
 from claasbench.report.table import EPISODES, Table, amount, count, episodes, percent, with_interval
@@ -20,6 +20,7 @@ def tables(section: Section) -> Iterator[Table]:
     for (measure, shared), group in measures.items():
         yield from [] if shared else scores.details(measure, group)
     methods = section.methods
+    yield from attacks.tables(methods)
     yield from (live(methods), formats(methods), costs(methods), budget(methods))
     if (found := replay(methods)).rows:
         yield found

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from claasbench.errors import ClaasbenchError
 from claasbench.types import LEARNER, Bounds, Credit, Json, Play, Sampling, Stream, Task, content_hash
 
 
@@ -19,6 +20,9 @@ class Scenario(ABC):
 
     seats: ClassVar[tuple[str, ...]] = (LEARNER,)
     """Who answers in an episode; a seat without a `[seats.NAME]` table is taken by the base policy."""
+
+    attacker: ClassVar[str] = ""
+    """Default of `attacker.name`; empty where no attacker plug-in sits in a seat."""
 
     nano: ClassVar[str] = ""
     """The bundled toy model that `--model nano` stands for; empty where none was trained on this scenario's text."""
@@ -37,6 +41,15 @@ class Scenario(ABC):
     @abstractmethod
     def bounds(self, tasks: Sequence[Task]) -> Bounds:
         """Return chance and ceilings of the mean score on `tasks`; NaN where they are not known."""
+
+    def warmup(self) -> Sequence[Task]:
+        """Return tasks of no stream that the measured attacker is warmed on; none where nobody attacks."""
+        return ()
+
+    def allow_graders(self, allowed: bool) -> None:
+        """Take whether code out of a data file may judge; refused where it must or there is none."""
+        if allowed:
+            raise ClaasbenchError(f"--allow-graders: the scenario {type(self).__name__} runs no code out of data files")
 
     def length(self, task: Task) -> int | None:
         """Return the most prompts that an episode of `task` puts to the learner; None where nobody knows."""
@@ -57,8 +70,11 @@ class Numberer:
 
     seen: Counter[str] = field(default_factory=Counter)
 
-    def task(self, kind: str, seed: int, data: Json) -> Task:
-        """Return the task with its content hash and its id (16 hex digits of content, then the occurrence)."""
+    def task(self, kind: str, seed: int, data: Json, aside: Json | None = None) -> Task:
+        """Return the task with its content hash and its id (16 hex digits of content, then the occurrence).
+
+        `aside` joins `data` after the hash is taken: it says how the same content is asked or where it came from.
+        """
         content = content_hash(data)
         self.seen[content] += 1
-        return Task(f"{content[:16]}-{self.seen[content]}", content, kind, seed, data)
+        return Task(f"{content[:16]}-{self.seen[content]}", content, kind, seed, {**data, **(aside or {})})

@@ -14,55 +14,8 @@ import pytest
 from claasbench import config, store
 from claasbench.launch._parts import assemble, configure
 from claasbench.runner import Runner
+from toys import Killed, fingerprint, kill_at, password, play, tables
 from toys import command as toys_command
-from toys import fingerprint, password, play, tables
-
-
-class Killed(BaseException):
-    """The process ends here, in the middle of whatever it was writing."""
-
-
-def kill_at(monkeypatch, number):
-    """Make the `number`-th write of the store stop half way."""
-    left = [number]
-    append, write, replace, commit = store.Store.append, store.Store.write, store.replace_file, store.Store.commit
-
-    def last():
-        left[0] -= 1
-        return left[0] < 0
-
-    def half_append(self, name, lines):
-        lines = list(lines)
-        if last():
-            append(self, name, lines[: len(lines) // 2])
-            with (self.folder / name).open("ab") as file:
-                file.write(b'{"torn":')
-            raise Killed
-        append(self, name, lines)
-
-    def half_write(self, name, data):
-        if last():
-            write(self, name, data[: len(data) // 2])
-            raise Killed
-        write(self, name, data)
-
-    def before_replace(path, data):
-        if last():
-            path.with_name(path.name + ".tmp").write_bytes(data[: len(data) // 2])
-            raise Killed
-        replace(path, data)
-
-    def around_commit(self, cursor, save):
-        if last():
-            raise Killed
-        commit(self, cursor, save)
-        if last():
-            raise Killed
-
-    monkeypatch.setattr(store.Store, "append", half_append)
-    monkeypatch.setattr(store.Store, "write", half_write)
-    monkeypatch.setattr(store, "replace_file", before_replace)
-    monkeypatch.setattr(store.Store, "commit", around_commit)
 
 
 @pytest.mark.parametrize("learner", ["scripted", "icl"])

@@ -18,7 +18,7 @@ PACKAGE = ROOT / "claasbench"
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py"))
 
 LEAVES = {"types", "errors", "draws", "prompts"}
-BASES = {"scenarios.base", "learners.base", "policies.base"}
+BASES = {"scenarios.base", "learners.base", "policies.base", "attackers.base"}
 MAY_IMPORT = {
     "types": set(),
     "errors": set(),
@@ -31,12 +31,16 @@ MAY_IMPORT = {
     "stats": {"types", "metrics"},
     "store": {"types", "errors"},
     "rollout": {"policies.base", "scenarios.base"},
-    "record": {"store", "metrics", "rollout", "scenarios.base"},
-    "runner": {"record", "rollout", "store", "config", *BASES},
+    "streams": set(),
+    "record": {"store", "streams", "metrics", "rollout", "scenarios.base"},
+    "opponents": {"attackers.base", "policies.base"},
+    "runner": {"record", "rollout", "store", "streams", "opponents", "config", *BASES},
     "scenarios.base": set(),
     "scenarios.*": {"scenarios.base", "scenarios._*"},
     "policies.base": {"models"},
     "policies.*": {"models*", "policies.base", "policies._*"},
+    "attackers.base": {"policies.base"},
+    "attackers.*": {"attackers.base", "attackers._*", "policies.base"},
     "learners.base": {"policies.base"},
     "learners.*": {"learners.base", "policies.base", "learners._*", "training*"},
     "training*": {"models", "policies.base", "policies._attention", "training*"},
@@ -76,7 +80,7 @@ def imported(path):
 @pytest.mark.parametrize("path", SOURCES, ids=module)
 def test_imports_follow_the_table(path):
     own = module(path)
-    if own in ("__init__", "scenarios", "learners", "policies", "training"):
+    if own in ("__init__", "scenarios", "learners", "policies", "attackers", "training"):
         return
     patterns = [own, *(key for key in MAY_IMPORT if "*" in key and fnmatch(own, key))]
     rule = next((MAY_IMPORT[key] for key in patterns if key in MAY_IMPORT), None)

@@ -154,7 +154,8 @@ def test_means_over_all_steps_are_shown_and_survive_a_save(ready, tmp_path):
 def test_raw_games_that_do_not_fit_are_passed_over(ready):
     learner = ready(Oel, b_min=None, batch=None, source="raw", knowledge_tokens=40)
     long = "up " * 200
-    assert learner._fits("one\ntwo") and not learner._fits(long)
+    assert learner._fits("one\ntwo")
+    assert not learner._fits(long)
     learner.told = ["one", long, "two", long]
     assert learner.read_texts() == ["one\ntwo"]
     learner.told = [long]

@@ -7,7 +7,7 @@ import pytest
 from claasbench import config, registry
 from claasbench.errors import ClaasbenchError, InfraError
 from claasbench.launch._parts import assemble, configure
-from claasbench.runner import check_stream
+from claasbench.streams import check_stream
 from claasbench.types import Measure, Split, Stream, Task
 from toys import done, password, play, rows, tables
 

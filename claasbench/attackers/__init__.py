@@ -1,0 +1,1 @@
+"""Attackers: one public file each; what sits in the attacker's seat."""

@@ -1,0 +1,74 @@
+"""The attacker of a stream and its measured twin: one learns as it goes, the other is warmed once and then pinned."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from claasbench import draws
+from claasbench.attackers.base import Attacker
+from claasbench.policies.base import Policy
+from claasbench.types import ATTACKER, SCORED, Episode, Key, Task
+
+TURNS = 300
+"""Attacks from which the measured attacker learns before it is pinned."""
+
+BATCH = 10
+"""Scenarios between two of its looks."""
+
+
+@dataclass
+class Opponents:
+    """Both attackers of a run; `cache` is where the warmed state of this model and these settings is kept."""
+
+    live: Attacker
+    measured: Attacker
+    cache: Path
+
+    def setup(self, seats: Mapping[str, Policy]) -> None:
+        """Seat both."""
+        self.live.setup(seats[ATTACKER], measured=False)
+        self.measured.setup(seats[ATTACKER], measured=True)
+
+    def policy(self, measured: bool) -> Policy:
+        """Return who attacks."""
+        return (self.measured if measured else self.live).policy
+
+    def warm(self, tasks: Sequence[Task], play: Callable[[Sequence[Task]], Iterator[Episode]]) -> Iterator[Episode]:
+        """Let the measured attacker learn from `TURNS` attacks on the untrained model, or take the state kept of that.
+
+        What it learns depends on model and settings alone, never on the order or seed of a trial.
+        """
+        if not self.measured.learns:
+            return
+        if self.cache.is_dir():
+            self.measured.load(self.cache)
+            return
+        attacks = 0
+        for first in range(0, len(tasks), BATCH):
+            episodes = []
+            for episode in play(tasks[first : first + BATCH]):
+                episodes.append(episode)
+                yield episode
+            self.measured.observe([episode for episode in episodes if episode.status in SCORED])
+            attacks += sum(turn.prompt.seat == ATTACKER for episode in episodes for turn in episode.turns)
+            if attacks >= TURNS:
+                break
+        self._keep()
+
+    def _keep(self) -> None:
+        self.cache.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.cache.parent, prefix=".warm-") as scratch:
+            made = Path(scratch) / "state"
+            made.mkdir()
+            self.measured.save(made)
+            if not self.cache.is_dir():
+                shutil.move(made, self.cache)
+
+
+def warm_draw(key: Key) -> int:
+    """Return the seed of an answer while the attacker is warmed."""
+    return draws.seed("warm", *key)
