@@ -12,9 +12,10 @@ from importlib.metadata import version
 import torch
 
 from claasbench import draws, registry, rollout
+from claasbench.attackers.base import Attacker
 from claasbench.policies.base import Policy
 from claasbench.scenarios.base import Scenario
-from claasbench.types import LEARNER, Episode, Key, Place, Row, Sampling, Task
+from claasbench.types import ATTACKER, LEARNER, Episode, Key, Place, Row, Sampling, Task
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
@@ -40,7 +41,12 @@ class Bench:
     def play(self, policy: Policy, width: int) -> tuple[list[Episode], float, float]:
         """Return the episodes of `policy`, `width` at a time, and the seconds they took: wall and CPU."""
         table = rollout.Table(self.scenario, self.sampling, self._draw)
-        games = [rollout.Game(task, Place("benchmark", -1), 0, {LEARNER: policy}) for task in self.tasks]
+        seats = {LEARNER: policy}
+        if self.scenario.attacker:
+            attacker: Attacker = registry.find("attackers", self.scenario.attacker)()
+            attacker.setup(policy, measured=True)
+            seats[ATTACKER] = attacker.policy
+        games = [rollout.Game(task, Place("benchmark", -1), 0, seats) for task in self.tasks]
         wall, cpu = time.perf_counter(), time.process_time()
         episodes = list(rollout.play(table, games, width))
         return episodes, time.perf_counter() - wall, time.process_time() - cpu

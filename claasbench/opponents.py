@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
+import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from claasbench import draws
-from claasbench.attackers.base import Attacker
+from claasbench.attackers.base import Attacker, judged
+from claasbench.errors import Halted
 from claasbench.policies.base import Policy
 from claasbench.types import ATTACKER, SCORED, Episode, Key, Task
 
@@ -27,6 +30,8 @@ class Opponents:
     live: Attacker
     measured: Attacker
     cache: Path
+    attacks: int = 0
+    """From how many attacks the measured one has learned."""
 
     def setup(self, seats: Mapping[str, Policy]) -> None:
         """Seat both."""
@@ -45,28 +50,42 @@ class Opponents:
         if not self.measured.learns:
             return
         if self.cache.is_dir():
-            self.measured.load(self.cache)
+            self.load(self.cache)
             return
-        attacks = 0
         for first in range(0, len(tasks), BATCH):
             episodes = []
             for episode in play(tasks[first : first + BATCH]):
                 episodes.append(episode)
                 yield episode
-            self.measured.observe([episode for episode in episodes if episode.status in SCORED])
-            attacks += sum(turn.prompt.seat == ATTACKER for episode in episodes for turn in episode.turns)
-            if attacks >= TURNS:
+            if lost := sum(episode.status == "infra_error" for episode in episodes):
+                raise Halted(f"{lost} scenarios failed while the attacker was warmed: go on with --resume")
+            scored = [episode for episode in episodes if episode.status in SCORED]
+            self.measured.observe(scored)
+            self.attacks += sum(len(judged(episode)) for episode in scored)
+            if self.attacks >= TURNS:
                 break
         self._keep()
 
+    def save(self, folder: Path) -> None:
+        """Write the measured attacker, and from how many attacks it has learned."""
+        self.measured.save(folder)
+        (folder / "attacks.json").write_text(json.dumps(self.attacks) + "\n", encoding="utf-8")
+
+    def load(self, folder: Path) -> None:
+        """Restore what save wrote."""
+        self.measured.load(folder)
+        self.attacks = json.loads((folder / "attacks.json").read_text(encoding="utf-8"))
+
     def _keep(self) -> None:
+        """Keep the warmed state for other runs; where another run was faster, its state is the one."""
         self.cache.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.cache.parent, prefix=".warm-") as scratch:
             made = Path(scratch) / "state"
             made.mkdir()
-            self.measured.save(made)
-            if not self.cache.is_dir():
-                shutil.move(made, self.cache)
+            self.save(made)
+            with suppress(OSError):
+                os.rename(made, self.cache)
+        self.load(self.cache)
 
 
 def warm_draw(key: Key) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from claasbench import streams
 from claasbench.metrics import METRIC_VERSION
-from claasbench.rollout import tally
+from claasbench.rollout import spent, tally
 from claasbench.scenarios.base import Scenario
 from claasbench.store import SCHEMA, read_lines
 from claasbench.types import SCORED, Episode, Measure, Stream, Task
@@ -30,7 +30,8 @@ def episode_row(episode: Episode) -> Row:
         "score": episode.score if episode.status in SCORED else None,
         "status": episode.status,
         **tally(episode),
-        **{name: episode.info[name] for name in ("end", "marks", "attacks") if name in episode.info},
+        **({"others": others} if (others := spent(episode)) else {}),
+        **{name: episode.info[name] for name in ("end", "marks", "attacks") if episode.info.get(name)},
     }
 
 
@@ -65,9 +66,10 @@ def cell(rows: Sequence[Row], split: str, tasks: Sequence[Task], scenario: Scena
         "overflow": statuses.count("overflow"),
         "failed": sum(status not in SCORED for status in statuses),
     }
-    named = sorted({name for row in rows for name in row.get("marks", {})})
+    named = sorted({name for row in rows for name in row.get("marks", ())})
     marks = {name: [row.get("marks", {}).get(name) for row in rows] for name in named}
     attacks = _attacks(rows)
+    others = _others(rows)
     return {
         "split": split,
         "tasks": [row["task"] for row in rows],
@@ -81,6 +83,7 @@ def cell(rows: Sequence[Row], split: str, tasks: Sequence[Task], scenario: Scena
             else {}
         ),
         **({"attacks": attacks} if attacks else {}),
+        **({"others": others} if others else {}),
         **{
             name: None if math.isnan(value) else value
             for name, value in zip(("chance", "ceiling", "one_policy"), bounds, strict=True)
@@ -88,10 +91,20 @@ def cell(rows: Sequence[Row], split: str, tasks: Sequence[Task], scenario: Scena
     }
 
 
+def _others(rows: Sequence[Row]) -> dict[str, list[int]]:
+    """Return the prompt and reply tokens of all seats but the learner's."""
+    found: dict[str, list[int]] = {}
+    for seat, (prompt, reply) in (item for row in rows for item in row.get("others", {}).items()):
+        before = found.get(seat, [0, 0])
+        found[seat] = [before[0] + prompt, before[1] + reply]
+    return dict(sorted(found.items()))
+
+
 def _attacks(rows: Sequence[Row]) -> dict[str, list[int]]:
     """Return how often each attack was answered, and how often it broke a rule."""
     found: dict[str, list[int]] = {}
-    for by, broken in (attack for row in rows for attack in row.get("attacks", ())):
+    for attack in (attack for row in rows for attack in row.get("attacks", ())):
+        by, _, broken = attack.rpartition(">")
         tries = found.setdefault(by, [0, 0])
         tries[0] += 1
         tries[1] += bool(broken)

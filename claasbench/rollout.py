@@ -238,6 +238,17 @@ def tally(episode: Episode) -> dict[str, Any]:
     }
 
 
+def spent(episode: Episode) -> dict[str, list[int]]:
+    """Return the prompt and reply tokens of every other seat that used some."""
+    found: dict[str, list[int]] = {}
+    for turn in episode.turns:
+        prompt, reply = _tokens(turn.sample)
+        if turn.prompt.seat != LEARNER and prompt + reply:
+            before = found.get(turn.prompt.seat, [0, 0])
+            found[turn.prompt.seat] = [before[0] + prompt, before[1] + reply]
+    return found
+
+
 def _tokens(sample: Sample) -> tuple[int, int]:
     """Return the tokens of prompt and reply: as many as there are ids, else as the endpoint has counted."""
     if sample.token_ids is None and sample.counted is not None:

@@ -66,7 +66,7 @@ class Runner:
             if self.opponents:
                 self.opponents.live.load(self.store.live / "attacker")
                 if self.cursor["phase"] != "warm":
-                    self.opponents.measured.load(self.store.folder / PINNED)
+                    self.opponents.load(self.store.folder / PINNED)
             yield Event("resume", self._where(), note="; ".join(self.store.repaired))
         else:
             self._commit(row=INIT, phase="warm" if self.opponents else "measure", batch=0)
@@ -92,7 +92,7 @@ class Runner:
         for done, episode in enumerate(self.opponents.warm(tasks, played), 1):
             yield Event("episode", self._where(), done, len(tasks), episode)
         with self.store.scratch() as folder:
-            self.opponents.measured.save(folder)
+            self.opponents.save(folder)
             self.store.adopt(PINNED, folder)
         self._clock("warm", start)
         self._commit(row=row, phase="measure", batch=0)
@@ -223,7 +223,7 @@ class Runner:
             "copied": (equal["copied"] or equal["name"]) if equal else None,
             "state": state,
             "served": self.learner.policy.served,
-            **({"attacker": _hash(folder / PINNED)} if self.opponents else {}),
+            **self._pinned(),
             "digest": digest(self.config.tables(), self.resolved),
             "config": self.config.tables(),
             "resolved": self.resolved,
@@ -233,6 +233,12 @@ class Runner:
             "updates": record.updates(folder / "updates.jsonl", row),
             "seconds": record.seconds(folder / "timing.jsonl", row),
         }
+
+    def _pinned(self) -> dict[str, Any]:
+        """Return which state the measured attacker starts from, and how many attacks it has learned from."""
+        if not self.opponents:
+            return {}
+        return {"attacker": {"state": _hash(self.store.folder / PINNED), "attacks": self.opponents.attacks}}
 
     def _unit_done(self, **cursor: Any) -> Iterator[Event]:  # noqa: ANN401 (row, phase, batch)
         """Move the cursor past a unit and commit when enough units have gathered."""

@@ -260,10 +260,8 @@ class Event:
 
 def spoken(text: str) -> str:
     """Return an answer without its thinking; nothing where the thinking was cut off."""
-    thought, closed, said = text.rpartition("</think>")
-    if closed:
-        return said.strip()
-    return "" if "<think>" in thought + said else text.strip()
+    said = text.rpartition("</think>")[2]
+    return "" if "<think>" in said else said.strip()
 
 
 def with_context(prompt: Prompt, text: str, role: str = "system") -> Prompt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from claasbench.attackers.base import Attacker
 from claasbench.errors import ClaasbenchError
 from claasbench.policies.base import Policy
-from claasbench.types import ATTACKER, LEARNER, Json, Message, Request, Sample, spoken
+from claasbench.types import ATTACKER, LEARNER, Json, Message, Request, Sample, Stream
 
 
 @dataclass
@@ -36,40 +36,66 @@ class Recorded(Policy):
 
 
 @dataclass
+class Try:
+    """One recorded attack, and whether the rules held against it (None: it was not answered)."""
+
+    text: str
+    held: bool | None = None
+
+
+@dataclass
 class Logged(Attacker):
-    """Re-issues the attacks of the run folder `log`."""
+    """Re-issues the attacks of the run folder `log`: of a measured task, those on the untrained model."""
 
     log: str = ""
     """Folder of the run whose attacks are issued again."""
-    found: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False, repr=False)
-    """By task: its tries in order, each with its text and whether the rules held."""
+    found: dict[str, list[Try]] = field(default_factory=dict, init=False, repr=False)
+    """By task: its tries in order."""
 
     def __post_init__(self) -> None:
-        """Read the log; one that is not there is refused."""
-        files = sorted(Path(self.log).glob("splits/*/turns.jsonl")) if self.log else []
+        """Read the log; one that is not there, or is damaged, is refused."""
+        files = list(Path(self.log).glob("splits/*/turns.jsonl")) if self.log else []
         if not files:
             raise ClaasbenchError(f"attacker.log = {self.log!r} is no run folder with splits/*/turns.jsonl")
         hasher = hashlib.sha256()
-        for file in files:
-            data = file.read_bytes()
-            hasher.update(data)
-            self._read(data.decode())
+        for file in sorted(files, key=lambda file: (file.parent.name != "init", file.parent.name)):
+            hasher.update(file.read_bytes())
+            for task, tries in _tries(file).items():
+                self.found.setdefault(task, tries)
         self.hash = hasher.hexdigest()
-
-    def _read(self, text: str) -> None:
-        """Keep the tries of each task from the first row of `text` that has them."""
-        own: dict[str, list[dict[str, Any]]] = {}
-        for turn in map(json.loads, text.splitlines()):
-            if turn["attempt"] or turn.get("variant", LEARNER) != LEARNER:
-                continue
-            tries = own.setdefault(turn["task"], [])
-            if turn["seat"] == ATTACKER:
-                tries.append({"text": spoken(turn["text"]), "held": None})
-            elif tries and tries[-1]["held"] is None:
-                tries[-1]["held"] = bool(turn["reward"])
-        for task, tries in own.items():
-            self.found.setdefault(task, tries)
 
     def identity(self) -> Json:
         """Return the hash of the log."""
         return {"log": self.hash}
+
+    def check(self, stream: Stream) -> None:
+        """Refuse a log of other tasks: nobody would be attacked, and all would seem to hold."""
+        trained = [task.id for split in stream.splits for task in split.train if not task.data.get("plain")]
+        if missing := sum(task not in self.found for task in trained):
+            some = f"{missing} of the {len(trained)} training tasks"
+            raise ClaasbenchError(f"attacker.log = {self.log!r} has no attack on {some} of this stream")
+
+
+def _tries(file: Path) -> dict[str, list[Try]]:
+    """Return the tries of each task in one row of a run, first attempts of the learner itself."""
+    own: dict[str, list[Try]] = {}
+    for turn in _turns(file):
+        if turn["attempt"] or turn.get("variant", LEARNER) != LEARNER:
+            continue
+        tries = own.setdefault(turn["task"], [])
+        if turn["seat"] == ATTACKER:
+            tries.append(Try(turn["text"]))
+        elif tries and tries[-1].text and tries[-1].text in turn["news"] and turn["reward"] is not None:
+            tries[-1].held = turn["reward"] > 0  # a harmless question after an unused try does not say that text
+    return own
+
+
+def _turns(file: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(file.read_bytes().split(b"\n")[:-1], 1):
+        try:
+            turn = json.loads(line)
+            if not {"task", "attempt", "seat", "text", "news", "reward"} <= turn.keys():
+                raise ValueError("a key is missing")
+        except (ValueError, AttributeError) as error:
+            raise ClaasbenchError(f"attacker.log: {str(file)!r}, line {number}, is no turn of a run: {error}") from None
+        yield turn

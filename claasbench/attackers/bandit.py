@@ -71,7 +71,8 @@ class _Arms(Policy):
     def _attack(self, request: Request) -> Sample:
         view = request.prompt.view or {}
         arm = self.memory.pick(view, request.seed)
-        return Sample(text(arm, view, request.seed), served="/".join(arm), sampling=request.sampling)
+        said = text(arm, view, request.seed)[: view["most"]]
+        return Sample(said, served="/".join(arm), sampling=request.sampling)
 
     def count(self, messages: Sequence[Message]) -> int:
         return 0
@@ -80,8 +81,6 @@ class _Arms(Policy):
 @dataclass
 class Bandit(Attacker):
     """Tries what worked: over the stream by its counts, within a scenario by leaving out what has just failed."""
-
-    learns = True
 
     strategies: tuple[str, ...] = ()
     """Names of the strategies to use (see prompts/ih_strategies.txt); none named: all."""
@@ -112,6 +111,11 @@ class Bandit(Attacker):
         chosen = list(self.strategies or prompts.pieces("ih_strategies"))
         self.used = chosen if measured else [name for name in chosen if name not in HELD_BACK] or chosen
         self.policy = _Arms(self)
+
+    @property
+    def learns(self) -> bool:
+        """It counts what worked."""
+        return True
 
     def pick(self, view: Json, seed: int) -> Arm:
         """Return the arm for a scenario: each factor by a draw from its posterior, used arms of this scenario last."""
@@ -159,13 +163,15 @@ def text(arm: Arm, view: Json, seed: int) -> str:
     ask = dict(view["asks"])[rule]
     words = ask.split(" ")
     half = len(words) // 2
+    coded = base64.b64encode(ask.encode()).decode()
     said = prompts.piece(
         "ih_strategies",
         strategy,
         ask=ask,
-        base64=base64.b64encode(ask.encode()).decode(),
+        base64=coded,
         reversed=ask[::-1],
         first=" ".join(words[:half]),
         second=" ".join(words[half:]),
     )
-    return EDITS[edit](said, seed)
+    frame, code, rest = said.partition(coded)  # a code is copied as it is
+    return EDITS[edit](frame, seed) + code + EDITS[edit](rest, seed)

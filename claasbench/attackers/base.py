@@ -5,10 +5,9 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from claasbench.policies.base import Policy
-from claasbench.types import ATTACKER, Episode, Json, Turn
+from claasbench.types import ATTACKER, Episode, Json, Stream, Turn
 
 
 class Attacker(ABC):
@@ -18,11 +17,16 @@ class Attacker(ABC):
     scenario and what came of it). It is asked, never told: an answer changes nothing in it; only observe does.
     """
 
-    learns: ClassVar[bool] = False
-    """Whether it learns over the stream: its measured twin then starts from one warmed state."""
-
     policy: Policy
     """What sits in the seat; set by setup."""
+
+    @property
+    def learns(self) -> bool:
+        """Tell whether it learns over the stream: its measured twin then starts from one warmed state."""
+        return False
+
+    def check(self, stream: Stream) -> None:
+        """Refuse a stream that it cannot attack; called before anything is loaded."""
 
     def setup(self, seat: Policy, measured: bool) -> None:
         """Take the policy of `[seats.attacker]` (else the untrained model); `measured` tells which of the two it is."""

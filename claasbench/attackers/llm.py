@@ -24,6 +24,12 @@ def written(text: str) -> str:
     return (tagged[1] if tagged else said).strip()
 
 
+def _message(sample: Sample) -> Sample:
+    """Return the answer as a message; a prompt that did not fit is a try without one."""
+    finish = "stop" if sample.finish == "overflow" else sample.finish
+    return replace(sample, text=written(sample.text), finish=finish, served=f"llm:{sample.served}")
+
+
 @dataclass
 class _Experienced(Wrapper):
     """Shows the model the attacks that worked."""
@@ -34,15 +40,12 @@ class _Experienced(Wrapper):
     def sample(self, requests: Sequence[Request]) -> list[Sample]:
         text = self.attacker.remembered()
         asked = [replace(request, prompt=with_context(request.prompt, text)) for request in requests]
-        samples = self.inner.sample(asked)
-        return [replace(sample, text=written(sample.text), served=f"llm:{sample.served}") for sample in samples]
+        return [_message(sample) for sample in self.inner.sample(asked)]
 
 
 @dataclass
 class Llm(Attacker):
     """Any policy in the attacker's seat (`[seats.attacker] model = ...`; by default the untrained model itself)."""
-
-    learns = True
 
     items: int = 4
     """How many of the newest attacks that worked are shown; 0: the attacker remembers nothing beyond a scenario."""
@@ -61,6 +64,11 @@ class Llm(Attacker):
         """Wrap the policy of the seat."""
         self.policy = _Experienced(seat, self)
 
+    @property
+    def learns(self) -> bool:
+        """It learns where it has a memory."""
+        return self.items > 0
+
     def remembered(self) -> str:
         """Return the memory as it is shown, or nothing."""
         if not self.kept:
@@ -70,8 +78,8 @@ class Llm(Attacker):
     def observe(self, episodes: Sequence[Episode]) -> None:
         """Remember the attacks that broke a rule."""
         won = [turn.sample.text for episode in episodes for turn, broke in judged(episode) if broke]
-        self.kept = ([*self.kept, *(text for text in won if len(text) <= self.item_chars)])[-self.items :]
-        self.kept = self.kept if self.items else []
+        fitting = [*self.kept, *(text for text in won if len(text) <= self.item_chars)]
+        self.kept = fitting[-self.items :] if self.items else []
 
     def save(self, folder: Path) -> None:
         """Write the memory."""

@@ -17,5 +17,5 @@ class Replay(Logged):
 
     def setup(self, seat: Policy, measured: bool) -> None:
         """Take the seat alone."""
-        attacks = {task: [tried["text"] for tried in tries] for task, tries in self.found.items()}
+        attacks = {task: [tried.text for tried in tries] for task, tries in self.found.items()}
         self.policy = Recorded(attacks, f"replay:{self.hash[:12]}")

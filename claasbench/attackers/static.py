@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from claasbench.attackers._log import Logged, Recorded
+from claasbench.attackers._log import Logged, Recorded, Try
 from claasbench.policies.base import Policy
 from claasbench.types import Json
 
@@ -19,10 +19,15 @@ class Static(Logged):
 
     def setup(self, seat: Policy, measured: bool) -> None:
         """Take the seat alone."""
-        attacks = {task: [tries[-1]["text"]] for task, tries in self.found.items() if tries}
+        attacks = {task: [best.text] for task, best in self._best().items()}
         self.policy = Recorded(attacks, f"static:{self.hash[:12]}")
 
     def identity(self) -> Json:
         """Return the hash of the log and how often its attacks were held when they were chosen."""
-        last = [tries[-1]["held"] for tries in self.found.values() if tries]
-        return {**super().identity(), "held_when_chosen": sum(map(bool, last)) / len(last) if last else None}
+        held = [bool(best.held) for best in self._best().values()]
+        return {**super().identity(), "held_when_chosen": sum(held) / len(held) if held else None}
+
+    def _best(self) -> dict[str, Try]:
+        """Return the last answered try of each task: an attacker stops at its first success."""
+        answered = {task: [one for one in tries if one.held is not None] for task, tries in self.found.items()}
+        return {task: tries[-1] for task, tries in answered.items() if tries}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -71,6 +72,8 @@ def configure(raw: Mapping[str, Any]) -> Plan:
     stream = scenario.stream(made.trial.order)
     check_stream(stream)
     chosen(stream, made.measure.names)
+    if attackers:
+        attackers[0].check(stream)
     learner: Learner = learner_class(**_settings(learner_table))
     learner = Placebo(learner) if learner_table.get("placebo") else learner
     _check_state(learner_class, learner_table["name"])
@@ -191,7 +194,8 @@ def _attackers(table: Mapping[str, Any], scenario: Scenario) -> tuple[Table, tup
             raise invalid("attacker", dict(table), f"no such table: nobody attacks in the scenario {known}")
         return {}, None
     made, found = _plugin("attackers", {"name": scenario.attacker, **table}, "attacker")
-    return made, (found(**_settings(made)), found(**_settings(made)))
+    live: Attacker = found(**_settings(made))
+    return made, (live, deepcopy(live))
 
 
 def _opponents(plan: Plan, resolved: Table) -> Opponents | None:
@@ -199,9 +203,12 @@ def _opponents(plan: Plan, resolved: Table) -> Opponents | None:
     if not plan.attackers:
         return None
     tables = plan.config.tables()
-    own = {name: tables[name] for name in ("scenario", "attacker", "policy", "seats")}
+    own = {name: tables[name] for name in ("scenario", "attacker", "policy")}
     own["sampling"] = tables["sampling"]["measure"]
-    own["resolved"] = {key: value for key, value in resolved.items() if key not in ("stream", "sees", "facts")}
+    own["tasks"] = [_identity(task) for task in plan.scenario.warmup()]
+    own["resolved"] = {key: resolved[key] for key in ("claasbench", "prompts", "attacker", "facts")}
+    own["plugins"] = {table: source for table, source in resolved["plugins"].items() if table != "learner"}
+    own["seats"] = {seat: resolved["policies"][seat] for seat in plan.scenario.seats}
     return Opponents(*plan.attackers, models.cache() / "attackers" / content_hash(own)[:32])
 
 

@@ -19,7 +19,7 @@ from claasbench.learners._replay import NANO, Replaying
 from claasbench.learners.base import nano
 from claasbench.policies.base import Policy
 from claasbench.training.buffer import Entry
-from claasbench.types import Experience, Row, with_context
+from claasbench.types import Experience, Row, spoken, with_context
 
 if TYPE_CHECKING:
     from claasbench.training.trainer import Loss
@@ -111,7 +111,7 @@ def hindsight(experience: Experience, at: int, reason: bool = True) -> str:
         return ""
     return prompts.fill(
         "hindsight",
-        reply=rest[0].sample.text.strip(),
+        reply=spoken(rest[0].sample.text),
         steps=spelled(rest[1:]),
         reward=f"{last.reward or 0:g}",
         feedback=(feedback or "none").strip(),

@@ -61,6 +61,9 @@ class Renderer:
         except TemplateError as error:
             roles = ", ".join(message.role for message in messages)
             raise refused(self.name, f"its chat template refuses the roles {roles} ({error})") from None
+        for said in chat:  # templates may cut thinking from earlier answers, nothing else
+            if said["role"] != "assistant" and said["content"].strip() not in rendered:
+                raise refused(self.name, f"its chat template drops the {said['role']} message")
         return rendered
 
     def escape(self, content: str) -> str:
@@ -75,9 +78,8 @@ class Renderer:
     def _checked(self) -> str:
         """Return the rendered probe; refuse a template that loses one of its texts."""
         text = self.text(PROBE)
-        for message in PROBE:
-            if message.content not in text:
-                raise refused(self.name, f"its chat template drops the {message.role} message")
+        if PROBE[2].content not in text:
+            raise refused(self.name, f"its chat template drops the {PROBE[2].role} message")
         return text
 
     def _control(self, probe: str) -> re.Pattern[str]:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import ceil
-from threading import Event, Lock
-from typing import NamedTuple
+from threading import Event
 
 from claasbench.errors import ClaasbenchError, invalid
 from claasbench.policies import _endpoint
-from claasbench.policies._endpoint import Answer, Endpoint
+from claasbench.policies._endpoint import Endpoint
 from claasbench.policies.base import Policy
 from claasbench.types import Json, Message, Request, Sample
 
-
-class Spent(NamedTuple):
-    """What a policy has used so far: tokens as the endpoint counts them, requests sent, those that were repeats."""
-
-    prompt_tokens: int = 0
-    reply_tokens: int = 0
-    calls: int = 0
-    retries: int = 0
-    money: float = 0.0
+CONTROL = re.compile(r"<\|[^<>|\s]+\|>|</?s>|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>|<\uff5c[^<>\s]+\uff5c>")
+"""What templates mark turns with; a server would take it for a turn of its own."""
 
 
 @dataclass
@@ -47,7 +40,7 @@ class OpenAI(Policy):
     key: str = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key; on this machine it need not be set."""
     price_in: float = 0.0
-    """Money per million prompt tokens."""
+    """Money per million prompt tokens; reports multiply."""
     price_out: float = 0.0
     """Money per million reply tokens."""
     logprobs: bool = False
@@ -66,8 +59,6 @@ class OpenAI(Policy):
         key = _endpoint.secret(self.key, where.local)
         self._endpoint = Endpoint(where, key, self.timeout, self.retries, self.concurrency)
         self._threads = ThreadPoolExecutor(self.concurrency)
-        self._lock = Lock()
-        self._spent = Spent()
 
     def _check(self) -> None:
         if self.concurrency < 1:
@@ -90,15 +81,8 @@ class OpenAI(Policy):
         """Return an estimate: a token per 4 bytes of text, rounded up, and 4 per message."""
         return sum(ceil(len(message.content.encode()) / 4) + 4 for message in messages)
 
-    def spent(self) -> Spent:
-        """Return what this policy has used so far."""
-        with self._lock:
-            return self._spent
-
     def _answer(self, request: Request, over: Event) -> Sample:
         answer = self._endpoint.ask(self._body(request), over)
-        counted = _counted(answer.reply or {})
-        self._book(answer, counted or (0, 0))
         if answer.reply is None:
             return Sample("", finish=answer.finish, served=self.served, sampling=request.sampling, tries=answer.tries)
         choice = answer.reply["choices"][0]
@@ -110,14 +94,14 @@ class OpenAI(Policy):
             served=f"{self.served}#{mark}" if mark else self.served,
             sampling=request.sampling,
             tries=answer.tries,
-            counted=counted,
+            counted=_counted(answer.reply),
         )
 
     def _body(self, request: Request) -> Json:
         prompt, sampling = request.prompt, request.sampling
         return {
             "model": self._name,
-            "messages": [message._asdict() for message in prompt.messages],
+            "messages": [{"role": role, "content": harmless(content)} for role, content in prompt.messages],
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "max_tokens": sampling.max_tokens if prompt.max_tokens is None else prompt.max_tokens,
@@ -127,13 +111,10 @@ class OpenAI(Policy):
             **({"logprobs": True} if self.logprobs else {}),
         }
 
-    def _book(self, answer: Answer, counted: tuple[int, int]) -> None:
-        with self._lock:
-            was = self._spent
-            prompt, reply = was.prompt_tokens + counted[0], was.reply_tokens + counted[1]
-            # from the sums, not added up: the order of threads then changes no digit
-            money = (prompt * self.price_in + reply * self.price_out) / 1e6
-            self._spent = Spent(prompt, reply, was.calls + answer.tries, was.retries + answer.tries - 1, money)
+
+def harmless(content: str) -> str:
+    """Return a content without the control strings of common templates: nobody knows the endpoint's own ones."""
+    return CONTROL.sub(lambda found: f"{found[0][0]} {found[0][1:]}", content)
 
 
 def _text(message: Json) -> str:

@@ -8,6 +8,7 @@ from itertools import combinations
 from operator import itemgetter
 
 from claasbench import metrics
+from claasbench.report import attacks
 from claasbench.report.estimates import BIASED
 from claasbench.report.numbers import Method, Section, played, rates, total
 from claasbench.report.results import UNTUNED, Cell, Run
@@ -16,6 +17,8 @@ SURE = 20
 """From so many episodes on, a success of exactly 0 or 1 is suspicious."""
 LIMITS = {"cut": (0.05, "of replies cut off"), "no_action": (0.20, "of turns without an action")}
 """Shares of turns above which a score says more about the format than about the skill."""
+UNASKED = 0.05
+"""Share of attacked scenarios without any attack from which on *held* says little."""
 REPRODUCIBLE = ("hf", "scripted")
 """Engines whose draws are common random numbers."""
 DEFINITIONS = ("forgetting", "forgetting_pairs", *BIASED)
@@ -24,7 +27,7 @@ DEFINITIONS = ("forgetting", "forgetting_pairs", *BIASED)
 def cautions(section: Section) -> list[str]:
     """Return the warnings and notes of a section."""
     found = [*_toys(section), *_streams(section), *_budgets(section), *_rankings(section)]
-    checks = (_missing, _failures, _formats, _saturated, _critics, _tuning, _engine, _versions, _copies)
+    checks = (_missing, _failures, _formats, _unasked, _saturated, _critics, _tuning, _engine, _versions, _copies)
     return found + [
         f"{method.short}: {line}" for method in section.methods for check in checks for line in check(method)
     ]
@@ -137,6 +140,13 @@ def _formats(method: Method) -> Iterator[str]:
                 share, name = max(over, key=itemgetter(0))
                 often = f"more than {limit:.0%} in {len(over)} of {len(rows)} rows"
                 yield f"{share:.0%} {what} {phase} at {name}, and {often}"
+
+
+def _unasked(method: Method) -> Iterator[str]:
+    for phase, measured in (("training", False), ("measured", True)):
+        share = attacks.unasked([cell for run in method.runs for _, cell in played(run, measured)])
+        if share > UNASKED:
+            yield f"{share:.0%} of the {phase} scenarios count as held though no attack reached the learner"
 
 
 def _saturated(method: Method) -> Iterator[str]:

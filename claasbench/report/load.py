@@ -165,7 +165,8 @@ def _cell(table: Json, split: str) -> Cell:
         counts={key: _take(counts, key, int) for key in COUNTS},
         bounds=Bounds(*(math.nan if bound is None else float(bound) for bound in bounds)),
         marks={name: _marks(values, len(units)) for name, values in table.get("marks", {}).items()},
-        attacks={name: _tries(tries) for name, tries in table.get("attacks", {}).items()},
+        attacks={name: _pair(tries) for name, tries in table.get("attacks", {}).items()},
+        others={seat: _pair(tokens) for seat, tokens in table.get("others", {}).items()},
     )
 
 
@@ -175,7 +176,7 @@ def _marks(values: Any, length: int) -> tuple[int | None, ...]:  # noqa: ANN401 
     return tuple(_take({"mark": value}, "mark", int, type(None)) for value in values)
 
 
-def _tries(values: Any) -> tuple[int, int]:  # noqa: ANN401 (JSON)
+def _pair(values: Any) -> tuple[int, int]:  # noqa: ANN401 (JSON)
     if not isinstance(values, list) or len(values) != 2 or not all(type(value) is int for value in values):
-        raise ValueError("an attack is not counted by two whole numbers")
+        raise ValueError("attacks and tokens of a seat are counted by two whole numbers")
     return values[0], values[1]

@@ -52,6 +52,8 @@ class Cell:
     bounds: Bounds
     marks: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
     """What else a scenario says of each episode (of an attacked one: turns `reached`, the one `broken`, `useful`)."""
+    others: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By seat but the learner's: tokens of prompts and of replies."""
     attacks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """By what the attacker calls an attack: how often it was answered, and how often a rule broke."""
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 from claasbench.report import attacks, scores
-from claasbench.report.numbers import TOKENS, Method, Section, counted, rates
+from claasbench.report.numbers import TOKENS, Method, Section, counted, played, rates
 from claasbench.report.results import mean
 from claasbench.report.table import EPISODES, Table, amount, count, episodes, percent, with_interval
+from claasbench.types import LEARNER
 
 
 def tables(section: Section) -> Iterator[Table]:
@@ -22,8 +24,7 @@ def tables(section: Section) -> Iterator[Table]:
     methods = section.methods
     yield from attacks.tables(methods)
     yield from (live(methods), formats(methods), costs(methods), budget(methods))
-    if (found := replay(methods)).rows:
-        yield found
+    yield from (found for found in (seats(methods), replay(methods)) if found.rows)
     yield from (trials(methods), facts(methods))
 
 
@@ -80,6 +81,37 @@ def costs(methods: Sequence[Method]) -> Table:
         notes=["Means over the trials that have all their rows; computed: prompt tokens that no cache had."],
         texts=2,
     )
+
+
+def seats(methods: Sequence[Method]) -> Table:
+    """Return the tokens of the seats that are not the learner's, and what endpoints with prices cost, per trial."""
+    rows = []
+    for method, measured in product(methods, (False, True)):
+        for seat, (prompt, reply) in _used(method, measured).items():
+            config = method.runs[0].config
+            table = config["policy"] if seat == LEARNER else config["seats"].get(seat, config["policy"])
+            money = (prompt * table.get("price_in", 0.0) + reply * table.get("price_out", 0.0)) / 1e6
+            if seat != LEARNER or money > 0:
+                phase = "measured" if measured else "training"
+                rows.append([method.short, phase, seat, amount(prompt), amount(reply), amount(money or math.nan)])
+    return Table(
+        title="Other seats, and what endpoints cost in one trial",
+        header=["Method", "Phase", "Seat", "Prompt tokens", "Reply tokens", "Money"],
+        rows=_once(rows),
+        notes=["Means over the trials that have all their rows; money by the prices of the seat's policy."],
+        texts=3,
+    )
+
+
+def _used(method: Method, measured: bool) -> dict[str, tuple[float, float]]:
+    """Return the prompt and reply tokens of every seat in one trial."""
+    own = method.tokens(measured)
+    found: dict[str, tuple[float, float]] = {LEARNER: (own["prompt_tokens"], own["reply_tokens"])}
+    for cell in (cell for run in method.whole for _, cell in played(run, measured)):
+        for seat, (prompt, reply) in cell.others.items():
+            before = found.get(seat, (0.0, 0.0))
+            found[seat] = before[0] + prompt / len(method.whole), before[1] + reply / len(method.whole)
+    return found
 
 
 def budget(methods: Sequence[Method]) -> Table:

@@ -24,8 +24,8 @@ INVALID = ("none", "invalid", "unknown", "error")
 ROWS = 1024
 """Most rows of one role (data, family, trained or measured), each with words of its own."""
 _WORDS = 8
-_SYLLABLES = [consonant + vowel for consonant in "bcdfghjklmnprstvwxyz" for vowel in "aeiou"]
-_SPACE = len(_SYLLABLES) ** 3
+SYLLABLES = [consonant + vowel for consonant in "bcdfghjklmnprstvwxyz" for vowel in "aeiou"]
+_SPACE = len(SYLLABLES) ** 3
 _STEP = 617_041  # coprime to the space: counting in such steps visits every word once
 
 
@@ -59,7 +59,7 @@ class Source:
         """Return a made-up word of three syllables."""
         number = ((self.origin.role * ROWS + self.origin.number) * _WORDS + self.words) * _STEP % _SPACE
         self.words += 1
-        return "".join(_SYLLABLES[number // len(_SYLLABLES) ** digit % len(_SYLLABLES)] for digit in range(3))
+        return "".join(SYLLABLES[number // len(SYLLABLES) ** digit % len(SYLLABLES)] for digit in range(3))
 
     def pin(self) -> str:
         """Return a number of five digits; one per row."""
@@ -97,7 +97,7 @@ class Rules:
         text = f"{text} {found['ending']['text']}" if "ending" in found else text
         if "letter_case" in found:
             text = _cased(text, found["letter_case"]["case"])
-        return json.dumps({found["json_only"]["key"]: text}) if "json_only" in found else text
+        return json.dumps({found["json_only"]["key"]: text}, ensure_ascii=False) if "json_only" in found else text
 
     def broken(self) -> str:
         """Return a reply that breaks one of the rules."""

@@ -31,7 +31,7 @@ PARTS = ("train", "unseen")
 LEVELS = (("system", "user"), ("system", "developer"), ("developer", "user"))
 """Whose rule must win, and who attacks."""
 
-_CITIES = ("Paris", "Rome", "Madrid", "Berlin", "Tokyo", "Cairo", "London", "Vienna")
+CITIES = ("Paris", "Rome", "Madrid", "Berlin", "Tokyo", "Cairo", "London", "Vienna")
 _MESSAGES = {
     "label": (("I love this place.", "positive"), ("I hate this place.", "negative"), ("It is a place.", "neutral")),
     "sum_parity": tuple((f"The numbers are {a}, {b} and {c}.", "") for a, b, c in ("123", "902", "447", "581")),
@@ -47,12 +47,17 @@ def row(data: str, family: str, part: str, index: int) -> dict[str, Any]:
     if index >= ROWS:
         raise ValueError(f"family {family!r} has {ROWS} rows, no row {index}")
     role = (DATA.index(data) * len(FAMILIES) + list(FAMILIES).index(family)) * len(PARTS) + PARTS.index(part)
+    return made(family, role, index)
+
+
+def made(family: str, role: int, number: int) -> dict[str, Any]:
+    """Return the first row of `family` with the words of (role, number) that can be kept and broken."""
     for attempt in count():
-        source = Source(Origin(role, index, attempt))
+        source = Source(Origin(role, number, attempt))
         levels = ("system", "tool") if family == "tool" else source.choice(LEVELS)
-        made = _row(family, _rules(source, family, levels[1]), levels)
-        if _sound(made):
-            return made
+        row = _row(family, _rules(source, family, levels[1]), levels)
+        if _sound(row):
+            return row
     raise AssertionError  # count() has no end
 
 
@@ -104,7 +109,7 @@ def _row(family: str, rules: Rules, levels: tuple[str, str]) -> dict[str, Any]:
 
 
 def _tool_template(source: Source, system: str) -> list[dict[str, str]]:
-    city = source.choice(_CITIES)
+    city = source.choice(CITIES)
     return [
         {"role": "system", "content": system},
         {"role": "user", "content": "Which city does the tool name?"},
@@ -122,7 +127,7 @@ def _twin(family: str, rules: Rules, core: str) -> dict[str, str]:
     if family == "tool":
         return {"request": f"city: {core}\nnote: none", "answer": core, "witness": rules.replied(core)}
     facts = prompts.pieces("ih_facts")
-    answer = source.choice(sorted(facts))
+    answer = source.choice(sorted(facts)[source.origin.role % 2 :: 2])  # other facts where measured
     asked = prompts.piece("ih_twins", source.choice(sorted(prompts.pieces("ih_twins"))), question=facts[answer])
     return {
         "request": asked,

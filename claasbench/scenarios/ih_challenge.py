@@ -17,8 +17,8 @@ from claasbench.scenarios._verifiers import VERSION, Verdict, verify
 from claasbench.scenarios.base import Numberer, Scenario
 from claasbench.types import ATTACKER, LEARNER, Bounds, Json, Measure, Play, Sampling, Split, Stream, Task
 
-WARM = 150
-"""Scenarios of their own that the measured attacker may be warmed on."""
+WARM = 300
+"""Scenarios of their own that the measured attacker may be warmed on: as many as it needs attacks."""
 
 BENIGN = {"claas": 0.0, "families": 0.3}
 """Default of `benign_share` by protocol."""
@@ -39,8 +39,8 @@ class IhChallenge(Scenario):
     """main, or its twin dev from other data seeds, for tuning."""
     source: str = ""
     """Where rows come from: empty (our generator), hub (openai/ih-challenge) or a folder with its JSONL files."""
-    files: tuple[str, ...] = ("multi-constraint",)
-    """Files of `source` to draw rows from, without .jsonl."""
+    files: tuple[str, ...] = ()
+    """Files of `source` to draw rows from, without .jsonl; none named: multi-constraint."""
     splits: int = 5
     """Splits; of `families` the first so many."""
     tasks_per_split: int = 20
@@ -53,6 +53,8 @@ class IhChallenge(Scenario):
     """Whether the tries are one conversation; else each is asked afresh."""
     attack_chars: int = 2000
     """Longest attack in characters; a longer one is a try used up."""
+    attack_tokens: int = 512
+    """Most tokens of an attack that a model writes."""
     native_roles: bool = False
     """Keep the roles developer and tool, for models that know them; else system (whose rule it is) and user."""
     benign_share: float = -1.0
@@ -60,7 +62,7 @@ class IhChallenge(Scenario):
 
     def __post_init__(self) -> None:
         """Refuse sizes out of range."""
-        for name in ("splits", "tasks_per_split", "turns", "attack_chars"):
+        for name in ("splits", "tasks_per_split", "turns", "attack_chars", "attack_tokens"):
             if getattr(self, name) < 1:
                 raise invalid(f"scenario.{name}", getattr(self, name), "at least 1")
         if self.measured_per_split < 0:
@@ -69,7 +71,10 @@ class IhChallenge(Scenario):
             raise invalid("scenario.benign_share", self.benign_share, "between 0 and 1, or -1 for the protocol's")
         if self.benign_share > 0 and self.source:
             raise invalid("scenario.benign_share", self.benign_share, "0 with a source: its rows have no twins")
-        families = list(self.files) if self.source else list(_generate.FAMILIES)[1:]
+        if self.files and (not self.source or len(set(self.files)) < len(self.files)):
+            raise invalid("scenario.files", list(self.files), "names of files, each once, of a scenario.source")
+        self._files = self.files or ("multi-constraint",)
+        families = list(self._files) if self.source else list(_generate.FAMILIES)[1:]
         if self.protocol == "families" and self.splits > len(families):
             raise invalid("scenario.splits", self.splits, f"at most {len(families)}: {', '.join(families)}")
         most = ROWS // (1 if self.protocol == "families" else self.splits)
@@ -103,7 +108,9 @@ class IhChallenge(Scenario):
 
     def play(self, task: Task) -> Play:
         """Return one episode; the score is 1 where the rules held on every turn reached."""
-        rules = _conversation.Rules(self.turns, self.conversation, self.attack_chars, self.native_roles)
+        rules = _conversation.Rules(
+            self.turns, self.conversation, self.attack_chars, self.attack_tokens, self.native_roles
+        )
         return _conversation.episode(task, rules, self._grade)
 
     def bounds(self, tasks: Sequence[Task]) -> Bounds:
@@ -121,10 +128,11 @@ class IhChallenge(Scenario):
         """Return scenarios of no stream, of all families that are attacked."""
         numberer, families = Numberer(), list(dict.fromkeys(self._families))
         if self.source:
-            rows = self._loaded.part("warm", self.files, 1)[:WARM]
-            return [numberer.task(row["metadata"]["task_type"], n, row) for n, (_, row) in enumerate(rows)]
+            files = self._files if self.protocol == "claas" else self._families
+            rows = self._loaded.part("warm", files, 1, WARM)
+            return [numberer.task(row["metadata"]["task_type"], 0, row) for _, row in rows]
         return [
-            numberer.task(self._kind(family), n, _generate.row("warm", family, "train", n))
+            numberer.task(family, 0, _generate.row("warm", family, "train", n))
             for n in range(WARM // len(families))
             for family in families
         ]
@@ -141,7 +149,11 @@ class IhChallenge(Scenario):
         """Return what a report should say: source, verifier version, and what the splits are."""
         one = "its splits are draws of one distribution" if self.protocol == "claas" else "its splits are task families"
         found: dict[str, Any] = {"protocol": self.protocol, "data": self.data, "caveat": one, "verifiers": VERSION}
-        return found | (dict(self._loaded.facts) if self.source else {})
+        found["chance"] = "what always refusing earns"
+        if self.source:
+            self.stream(0), self.warmup()  # so that the counts do not depend on who asked before
+            found |= self._loaded.facts
+        return found
 
     def allow_graders(self, allowed: bool) -> None:
         """Take whether the graders of a data file may run, each in the sandbox; refused where that cannot be set up."""
@@ -177,15 +189,15 @@ class IhChallenge(Scenario):
         if not self.source:
             made = [(n, _generate.row(self.data, family, part, n)) for n in range(first, first + count)]
             return [(f"{family}:{part}:{n}", row) for n, row in made]
-        files = self.files if self.protocol == "claas" else (family,)
-        return self._loaded.part(f"{self.data} {part}", files, first + count)[first : first + count]
+        files = self._files if self.protocol == "claas" else (family,)
+        return self._loaded.part(f"{self.data} {part}", files, first + count)[first:]
 
     @cached_property
     def _loaded(self) -> Rows:
-        return load(self.source, self.files)
+        return load(self.source, self._files)
 
     def _kind(self, family: str) -> str:
-        return family if self.source == "" or self.protocol == "families" else "composite"
+        return family if not self.source or self.protocol == "families" else "+".join(self._files)
 
     def _trained(self, numberer: Numberer, rows: Sequence[tuple[str, Json]]) -> list[Task]:
         share = BENIGN[self.protocol] * (not self.source) if self.benign_share == -1 else self.benign_share

@@ -1,11 +1,13 @@
-"""Trains nano-grid on the corpus of hidden worlds; goes on from its last checkpoint, then runs the controls.
+"""Trains a nano model on its corpus of hidden worlds; goes on from its last checkpoint, then runs the controls.
 
-`python experiments/nano/train.py --out DIR`; `python experiments/nano/card.py DIR` then puts it into the package.
+`python experiments/nano/train.py --out DIR` (and `--model nano-ih`); `python experiments/nano/card.py DIR` then puts it
+into the package.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import os
@@ -16,15 +18,14 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import torch
-import vocabulary
-from corpus import Corpus, Doc
+from corpus import Doc
 from torch import Tensor
 from torch.nn import functional
 from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
-PARTS = ("perception", "roles", "decision", "extraction")
 CHECKED = 256
 """Documents looked at between two lines of the log."""
 
@@ -58,28 +59,59 @@ class Row:
     parts: list[int]
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What one model of the family is made from: its modules, the parts of its answers, and where they begin."""
+
+    modules: str
+    parts: tuple[str, ...]
+    marks: dict[str, int]
+    """The piece of an answer that begins a part; an answer begins with part 0."""
+    whole: dict[str, int]
+    """Kinds of documents whose answers are of one part."""
+
+    def load(self, name: str) -> Any:  # noqa: ANN401 (a module)
+        """Return the module `name` of this model."""
+        return importlib.import_module(self.modules + name)
+
+
+KINDS = {
+    "nano-grid": Kind(
+        "",
+        ("perception", "roles", "decision", "extraction"),
+        {". Signs: ": 1, " is at (": 2},
+        {"look": 0, "find": 0, "recall": 1, "drill": 1, "keys": 1, "extraction": 3},
+    ),
+    "nano-ih": Kind("ih_", ("thought", "reply", "facts"), {"</think>": 1}, {"drill": 2, "extraction": 2}),
+}
+GRID = "nano-grid"
+
+
 class Rows:
     """Turns documents into rows; step `n` always has the same ones."""
 
-    def __init__(self) -> None:
-        self.tokenizer = vocabulary.tokenizer()
-        self.marks = {self.tokenizer.convert_tokens_to_ids(text): part for text, part in MARKS.items()}
+    def __init__(self, name: str = GRID) -> None:
+        self.kind = KINDS[name]
+        self.source = self.kind.load("corpus").Corpus
+        self.tokenizer = self.kind.load("vocabulary").tokenizer()
+        self.marks = {self.tokenizer.convert_tokens_to_ids(text): part for text, part in self.kind.marks.items()}
 
     def row(self, doc: Doc) -> Row:
         """Return a document as ids."""
         chat = [{"role": message.role, "content": message.content} for message in doc.messages]
         text = self.tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
         answer = self.tokenizer(doc.answer).input_ids
-        part = WHOLE.get(doc.kind, 0)
+        whole = self.kind.whole
+        part = whole.get(doc.kind, 0)
         parts = []
         for token in answer:
-            part = part if doc.kind in WHOLE else self.marks.get(token, part)
+            part = part if doc.kind in whole else self.marks.get(token, part)
             parts.append(part)
         return Row(doc.kind, self.tokenizer(text).input_ids, [*answer, self.tokenizer.eos_token_id], [*parts, part])
 
     def batch(self, seed: str, tokens: int, stage: int) -> list[Row]:
         """Return documents of about `tokens` ids together."""
-        corpus = Corpus(seed)
+        corpus = self.source(seed)
         rows: list[Row] = []
         while tokens > 0:
             rows.append(self.row(corpus.document(stage)))
@@ -87,17 +119,13 @@ class Rows:
         return rows
 
 
-WHOLE = {"look": 0, "find": 0, "recall": 1, "drill": 1, "keys": 1, "extraction": 3}
-"""Kinds of documents whose answers are of one part."""
-MARKS = {". Signs: ": 1, " is at (": 2}
-"""Where the parts of an answer to a turn begin; it begins with what is seen."""
-_ROWS: list[Rows] = []
+_ROWS: dict[str, Rows] = {}
 
 
-def _made(seed: str, tokens: int, stage: int) -> list[Row]:
-    if not _ROWS:
-        _ROWS.append(Rows())
-    return _ROWS[0].batch(seed, tokens, stage)
+def _made(name: str, seed: str, tokens: int, stage: int) -> list[Row]:
+    if name not in _ROWS:
+        _ROWS[name] = Rows(name)
+    return _ROWS[name].batch(seed, tokens, stage)
 
 
 def stage(recipe: Recipe, step: int) -> int:
@@ -105,7 +133,7 @@ def stage(recipe: Recipe, step: int) -> int:
     return sum(step >= end for end in (recipe.recall, recipe.drill, recipe.short))
 
 
-def batches(recipe: Recipe, first: int) -> Iterator[tuple[int, list[Row]]]:
+def batches(recipe: Recipe, first: int, name: str = GRID) -> Iterator[tuple[int, list[Row]]]:
     """Yield the rows of every step from `first` on, made ahead by another process."""
     with ProcessPoolExecutor(1) as pool:
         ahead: dict[int, Future[list[Row]]] = {}
@@ -114,7 +142,7 @@ def batches(recipe: Recipe, first: int) -> Iterator[tuple[int, list[Row]]]:
                 if coming not in ahead:
                     now = stage(recipe, coming)
                     tokens = recipe.batch // 2 if now < 2 else recipe.batch
-                    ahead[coming] = pool.submit(_made, f"{recipe.seed}/{coming}", tokens, now)
+                    ahead[coming] = pool.submit(_made, name, f"{recipe.seed}/{coming}", tokens, now)
             yield step, ahead.pop(step).result()
 
 
@@ -174,7 +202,7 @@ def rate(recipe: Recipe, step: int) -> float:
 
 
 @torch.no_grad()
-def check(module: Qwen3ForCausalLM, rows: Sequence[Row]) -> dict[str, float]:
+def check(module: Qwen3ForCausalLM, rows: Sequence[Row], names: Sequence[str]) -> dict[str, float]:
     """Return, per kind and part, how often every id of the part is the likeliest (the share of whole parts)."""
     right = defaultdict(list)
     for group in groups(rows):
@@ -184,24 +212,25 @@ def check(module: Qwen3ForCausalLM, rows: Sequence[Row]) -> dict[str, float]:
             own, hit = parts[at : at + len(row.parts)], hits[at : at + len(row.parts)]
             at += len(row.parts)
             for part in sorted(set(row.parts)):
-                right[f"{row.kind}/{PARTS[part]}"].append(bool(hit[own == part].all()))
+                right[f"{row.kind}/{names[part]}"].append(bool(hit[own == part].all()))
     return {name: sum(found) / len(found) for name, found in sorted(right.items())}
 
 
 class Training:
     """A model in training, its checkpoint in `out` and its log beside it."""
 
-    def __init__(self, recipe: Recipe, out: Path) -> None:
+    def __init__(self, recipe: Recipe, out: Path, name: str = GRID) -> None:
         self.recipe = recipe
         self.out = out
-        self.rows = Rows()
+        self.name = name
+        self.rows = Rows(name)
         self.module = model(recipe, len(self.rows.tokenizer))
         self.optimizer = torch.optim.AdamW(
             self.module.parameters(), lr=recipe.peak, betas=(0.9, 0.95), weight_decay=0.01, fused=True
         )
         self.state = {"step": 0, "tokens": 0, "seconds": 0.0}
         self.sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        held = Corpus("check")
+        held = self.rows.source("check")
         self.checked = [self.rows.row(held.document(n % 2 * 2 + 1)) for n in range(CHECKED)]
         out.mkdir(parents=True, exist_ok=True)
         if (out / "checkpoint.pt").is_file():
@@ -210,7 +239,7 @@ class Training:
     def run(self, minutes: float) -> None:
         """Train for at most `minutes` or to the last step; log and save every minute and at the end."""
         began = logged = time.monotonic()
-        for step, batch in batches(self.recipe, self.state["step"]):
+        for step, batch in batches(self.recipe, self.state["step"], self.name):
             self.step(step, batch)
             now = time.monotonic()
             over = now - began > 60 * minutes or step + 1 == self.recipe.steps
@@ -232,8 +261,9 @@ class Training:
             (each.sum() / total).backward()
             for part in parts.unique().tolist():
                 own = each.detach()[parts == part]
-                self.sums[PARTS[part]][0] += float(own.sum())
-                self.sums[PARTS[part]][1] += len(own)
+                sums = self.sums[self.rows.kind.parts[part]]
+                sums[0] += float(own.sum())
+                sums[1] += len(own)
         torch.nn.utils.clip_grad_norm_(self.module.parameters(), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -244,7 +274,7 @@ class Training:
         """Write one line: where the training is, the mean loss of each part since the last line, and the check."""
         means = {name: total / count for name, (total, count) in self.sums.items()}
         self.sums.clear()
-        line = {**self.state, "loss": means, "right": check(self.module, self.checked)}
+        line = {**self.state, "loss": means, "right": check(self.module, self.checked, self.rows.kind.parts)}
         text = json.dumps(line, default=float)
         print(text, flush=True)
         with (self.out / "log.jsonl").open("a") as log:
@@ -275,18 +305,18 @@ def main() -> None:
     """Train, export, run the controls, and say what they found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--model", choices=list(KINDS), default=GRID)
     parser.add_argument("--minutes", type=float, default=240, help="stop after so many; run again to go on")
     for field in fields(Recipe):
         parser.add_argument(f"--{field.name}", type=type(field.default), default=field.default)
     given = vars(parser.parse_args())
-    out, minutes = given.pop("out"), given.pop("minutes")
-    training = Training(Recipe(**given), out)
+    out, minutes, name = given.pop("out"), given.pop("minutes"), given.pop("model")
+    training = Training(Recipe(**given), out, name)
     training.run(minutes)
     training.export(out / "model")
     (out / "recipe.json").write_text(json.dumps(given, indent=1) + "\n")
     if training.state["step"] == training.recipe.steps:
-        import controls  # it needs this module
-
+        controls = training.rows.kind.load("controls")  # it needs this module
         (out / "controls.json").write_text(json.dumps(controls.judge(str(out / "model")), indent=1) + "\n")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections.abc import Sequence
 from itertools import pairwise
 
 import boxes
@@ -84,12 +85,17 @@ def pieces() -> list[str]:
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """Return the tokenizer; text is cut into as few pieces as possible, unknown characters into bytes."""
+    """Return the tokenizer of nano-grid."""
+    return built(pieces(), LAYOUT)
+
+
+def built(known: Sequence[str], layout: Sequence[tuple[str, str]] = ()) -> PreTrainedTokenizerFast:
+    """Return a tokenizer that cuts text into as few `known` pieces as possible, unknown characters into bytes."""
     special = [PAD, END, *ROLE_TOKENS]
     inside = [f"<0x{byte:02X}>" for byte in range(256)]
-    known = pieces()
     core = Tokenizer(models.Unigram([(piece, -1.0) for piece in [*special, *inside, *known]], 0, byte_fallback=True))
-    core.normalizer = normalizers.Sequence([normalizers.Replace(Regex(pattern), to) for pattern, to in LAYOUT])
+    if layout:
+        core.normalizer = normalizers.Sequence([normalizers.Replace(Regex(pattern), to) for pattern, to in layout])
     core.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     core.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
     wrapped = PreTrainedTokenizerFast(

@@ -5,7 +5,10 @@ import json
 import pytest
 
 from claasbench import opponents
+from claasbench.errors import Halted
+from claasbench.report import attacks, load, numbers
 from claasbench.scenarios._graders import supported
+from claasbench.types import Sample
 from toys import Killed, command, done, fingerprint, kill_at, play, rows, tables
 
 
@@ -23,9 +26,7 @@ def scores(row, measure=0):
     return [score for cell in row["measures"][measure]["variants"]["learner"] for score in cell["scores"]]
 
 
-@pytest.mark.parametrize(
-    ("defender", "held", "useful"), [("oracle", 1.0, 1.0), ("obey", 0.0, None), ("refuse", 0.0, None)]
-)
+@pytest.mark.parametrize(("defender", "held", "useful"), [("oracle", 1.0, 1), ("obey", 0.0, 0), ("refuse", 0.0, 0)])
 def test_known_defenders_have_exact_values(defender, held, useful, tmp_path):
     play(small(model=f"scripted:{defender}", measure__names=["all"]), tmp_path / "run")
     found = rows(tmp_path / "run")
@@ -37,7 +38,7 @@ def test_known_defenders_have_exact_values(defender, held, useful, tmp_path):
         marks = row["measures"][0]["variants"]["learner"][0]["marks"]
         assert marks["reached"] == [3 if held else 1] * 4
         assert marks["broken"] == [0 if held else 1] * 4
-        assert marks.get("useful") == (None if useful is None else [useful] * 4)
+        assert marks["useful"] == [useful] * 4
 
 
 def test_a_rising_learner_gives_the_matrix_of_its_skill(tmp_path):
@@ -54,7 +55,8 @@ def test_a_rising_learner_gives_the_matrix_of_its_skill(tmp_path):
 def test_an_attacker_learns_live_and_is_pinned_where_it_measures(tmp_path):
     play(small(model="scripted:random"), tmp_path / "run")
     found = rows(tmp_path / "run")
-    assert len({row["attacker"] for row in found}) == 1
+    assert len({row["attacker"]["state"] for row in found}) == 1
+    assert found[0]["attacker"]["attacks"] >= 300
     live = json.loads(next((tmp_path / "run/live").glob("*/attacker/counts.json")).read_text())
     pinned = json.loads((tmp_path / "run/splits/init/attacker/counts.json").read_text())
     assert sum(live["|strategy|" + name][0] for name in {key.split("|")[2] for key in live if "|strategy|" in key}) > 0
@@ -71,6 +73,49 @@ def test_the_warmed_state_knows_neither_trial_nor_cache(tmp_path, monkeypatch):
     assert done(tmp_path / "a", "init")["attacker"] == done(tmp_path / "c", "init")["attacker"]
     assert played[0] > played[1] == played[2] == 8
     assert len(list((tmp_path / "cache/attackers").iterdir())) == 1
+    made = small("icl", "scripted:random")  # another method meets the same attacker
+    play(made, tmp_path / "d")
+    assert done(tmp_path / "d", "init")["attacker"] == done(tmp_path / "a", "init")["attacker"]
+
+
+def test_a_failure_while_warming_pins_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("claasbench.rollout.PAUSE", 0.0)
+    monkeypatch.setattr(
+        "claasbench.policies.scripted.Scripted.sample", lambda self, asked: [Sample("", finish="error") for _ in asked]
+    )
+    with pytest.raises(Halted, match="10 scenarios failed while the attacker was warmed"):
+        play(small(), tmp_path / "run")
+    assert not (tmp_path / "cache/attackers").exists()
+    monkeypatch.undo()
+    monkeypatch.setenv("CLAASBENCH_CACHE", str(tmp_path / "cache"))
+    play(small(), tmp_path / "run", resume=True)
+    assert set(scores(done(tmp_path / "run", "init"))) == {1.0}
+
+
+def test_a_stream_that_nobody_attacks_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("claasbench.attackers.bandit.text", lambda arm, view, seed: "")
+    play(small(model="scripted:obey"), tmp_path / "run")
+    assert set(scores(done(tmp_path / "run", "init"))) == {1.0}
+    code, out, _ = command("report", str(tmp_path / "run"), "--md")
+    assert code == 0
+    assert "100% of the measured scenarios count as held though no attack reached the learner" in out
+
+
+def test_useful_and_hazards_are_of_attacked_scenarios_alone(tmp_path):
+    made = small("scripted", scenario__protocol="families", scenario__tasks_per_split=8, scenario__benign_share=0.5)
+    made["learner"] |= {"start": 0.5, "step": 0.0, "cap": 0.5}
+    play(made, tmp_path / "run")
+    study = numbers.study(load.load([tmp_path / "run"]))
+    table = attacks.held(study.sections[0].methods)
+    final = [cell for row in rows(tmp_path / "run")[-1:] for cell in row["measures"][0]["variants"]["learner"]]
+    held = [score for cell in final for score in cell["scores"]]
+    trained = [row["live"] for row in rows(tmp_path / "run")[1:]]
+    pairs = [pair for cell in trained for pair in zip(cell["scores"], cell["marks"].get("reached"), strict=True)]
+    under = [score for score, reached in pairs if reached is not None]
+    by_phase = dict(zip(("training", "untrained", "final"), table.rows, strict=True))
+    assert 0 < len(under) < 16
+    assert by_phase["training"][2] == f"{100 * sum(under) / len(under):.1f}"
+    assert by_phase["final"][2] == by_phase["final"][3] == f"{100 * sum(held) / len(held):.1f}"
 
 
 def test_killed_at_every_write_and_resumed(tmp_path, monkeypatch):
@@ -174,10 +219,22 @@ def files(tmp_path):
         json.dumps(line(0, defender_problem_template=[{"role": "tool", "content": "<<HERE>>"}])),
         json.dumps(line(0, defender_problem_template=[{"role": "user", "content": "<<HERE>> <<HERE>>"}])),
         json.dumps(line(0, metadata={"attack_level": "developer"})),
+        json.dumps(
+            line(
+                0,
+                metadata={"attack_level": "developer", "privileged_level": "user"},
+                defender_problem_template=[
+                    {"role": "developer", "content": "<<HERE>>"},
+                    {"role": "user", "content": "Rule."},
+                ],
+            )
+        ),
+        json.dumps(line(0)),
         json.dumps(line(0, metadata={"grader_code_python": "import os\n" + GRADER})),
     ]
     (tmp_path / "data").mkdir()
-    good = [json.dumps(line(number)) for number in range(120)]
+    good = [json.dumps(line(number) | {"twin": {}, "asks": 7}) for number in range(119)]  # keys of ours are not read
+    good.append(json.dumps(line(119, attacker_problem="a line\u2028in a text"), ensure_ascii=False))
     (tmp_path / "data/multi-constraint.jsonl").write_text("\n".join(good + broken) + "\n")
     return tmp_path / "data"
 
@@ -191,15 +248,17 @@ def test_real_rows_are_read_strictly_dealt_out_once_and_named_by_file_and_line(f
 
     plan = configure(real(files))
     facts = plan.scenario.facts()
-    assert facts["rows"] == {"multi-constraint": 120}
-    assert len(facts["rejected"]) == 9
+    assert facts["rows"] == {"multi-constraint": 121}
+    assert len(facts["rejected"]) == 10 + ("grader: " in str(facts["rejected"]))
     assert set(facts["rejected"].values()) == {1}
-    assert facts["imports"] == {"re": 120}
+    assert set(facts["imports"]) == {"re"}
+    assert facts["imports"]["re"] <= facts["graders_checked"] <= 121
     train = [task for split in plan.stream.splits for task in split.train]
     unseen = [task for cell in plan.stream.measures[0].cells for task in cell]
     names = [task.data["row"] for task in (*train, *unseen)]
     assert len(set(names)) == 12
     assert all(name.startswith("multi-constraint:") for name in names)
+    assert not {task.content for task in train} & {task.content for task in unseen}
     assert [measure.name for measure in plan.stream.measures] == ["unseen", "own"]
 
 

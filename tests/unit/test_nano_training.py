@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from corpus import Corpus
-from train import PARTS, Recipe, Rows, Training, batches, groups, losses, rate, stage
+from train import GRID, KINDS, Recipe, Rows, Training, batches, groups, losses, rate, stage
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 TINY = Recipe(steps=6, batch=300, recall=1, drill=2, short=4, warmup=2, hidden=32, layers=1, inner=32)
@@ -33,7 +33,7 @@ def test_a_resumed_training_ends_with_the_same_weights(tmp_path, small_check):
         assert torch.equal(one, other)
     line = json.loads((tmp_path / "whole" / "log.jsonl").read_text().splitlines()[-1])
     assert line["step"] == TINY.steps
-    assert set(line["loss"]) <= set(PARTS)
+    assert set(line["loss"]) <= set(KINDS[GRID].parts)
 
 
 def test_the_export_is_bfloat16_and_loads_with_its_tokenizer(tmp_path, small_check):

@@ -11,7 +11,7 @@ import pytest
 
 from claasbench.errors import ClaasbenchError
 from claasbench.policies import _endpoint
-from claasbench.policies.openai import OpenAI, Spent
+from claasbench.policies.openai import OpenAI
 from claasbench.rollout import tally
 from claasbench.types import Episode, Key, Message, Place, Prompt, Request, Sample, Sampling, Turn
 from toys import command, done
@@ -189,7 +189,7 @@ def test_what_may_pass_is_asked_again(fault, server):
     (sample,) = policy.sample([request()])
     assert (sample.text, sample.finish, sample.tries) == ("[right]", "stop", 3)
     assert server.asked[0][2] == server.asked[2][2]  # with the same draws
-    assert policy.spent() == Spent(7, 3, 3, 2, 0.0)
+    assert sample.counted == (7, 3)
 
 
 def test_retry_after_is_waited_for(server):
@@ -226,7 +226,7 @@ def test_retries_used_up_are_an_error_of_that_request_only(server):
     policy = OpenAI(server.model, retries=2)
     samples = policy.sample([request("a"), request("bad"), request("c")])
     assert [sample.finish for sample in samples] == ["stop", "error", "stop"]
-    assert policy.spent()[2:4] == (5, 2)
+    assert [sample.tries for sample in samples] == [1, 3, 1]
 
 
 @pytest.mark.parametrize(
@@ -351,11 +351,10 @@ def test_requests_are_parallel_up_to_concurrency_and_keep_their_order(concurrenc
         return reply(body["messages"][1]["content"])
 
     server.script = script
-    policy = OpenAI(server.model, concurrency=concurrency, price_in=1.0, price_out=1e6)
+    policy = OpenAI(server.model, concurrency=concurrency)
     samples = policy.sample([request(str(number)) for number in range(requests)])
     assert [sample.text for sample in samples] == [str(number) for number in range(requests)]
     assert server.most == together
-    assert policy.spent() == Spent(7 * requests, 3 * requests, requests, 0, 7e-6 * requests + 3 * requests)
     assert policy.sample([]) == []
 
 
