@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from claasbench.report import estimates, scores
+from claasbench.report import attack_map, estimates, scores
 from claasbench.report.cautions import toys
 from claasbench.report.numbers import Method, Section, Series
 from claasbench.report.results import Cell, mean
@@ -45,6 +45,10 @@ def figures(section: Section) -> Iterator[Job]:
             some = group[start : start + len(COLOURS)]
             title = _title(f"{measure}: success after every split, %", [one.method for one in some])
             yield f"curves-{measure}-{start + 1:02d}", partial(_curves, title, some)
+    for number, method in enumerate(section.methods, 1):
+        if found := attack_map.tried(method):
+            title = _title(f"{method.short}: measured attacks that broke a rule, %", [method])
+            yield f"attacks-{number:02d}-{method.short}", partial(attack_map.draw, title, found)
     for start in range(0, len(section.methods), len(COLOURS)):
         methods = section.methods[start : start + len(COLOURS)]
         if not any(point.n for method in methods for point in method.live):
