@@ -135,7 +135,7 @@ def test_killed_at_every_write_and_resumed(tmp_path, monkeypatch):
                 pass
         play(made, folder, resume=True)
         assert fingerprint(folder) == fingerprint(tmp_path / "whole"), f"killed at write {number}"
-        number += 9
+        number += 13
     assert number > 50
 
 

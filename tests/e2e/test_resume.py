@@ -19,8 +19,8 @@ from toys import command as toys_command
 
 
 @pytest.mark.parametrize("learner", ["scripted", "icl"])
-@pytest.mark.parametrize("every", [1, 3])
-def test_killed_at_every_write(learner, every, tmp_path):
+@pytest.mark.parametrize(("every", "step"), [(1, 4), pytest.param(1, 1, marks=pytest.mark.slow), (3, 7)])
+def test_killed_at_every_write(learner, every, step, tmp_path):
     made = tables(password(tmp_path), learner, stream__batch=3, checkpoint__every=every)
     made["scenario"] |= {"tasks_per_split": 6, "measured_per_split": 2}
     play(made, tmp_path / "whole")
@@ -37,7 +37,7 @@ def test_killed_at_every_write(learner, every, tmp_path):
                 pass
         play(made, folder, resume=True)
         assert fingerprint(folder) == whole, f"killed at write {number}"
-        number += 7 if every == 3 else 1
+        number += step
     assert number > 70
 
 

@@ -172,6 +172,8 @@ def test_variants_stand_beside_the_learner_and_empty_cells_are_none(tmp_path):
     assert [series.measured.variant for series in method(folder).series] == ["learner", "in-context"]
     assert math.isnan(method(folder).series[1].success[2][1])
     assert "icl · in-context" in text.markdown(study(folder))
+    fake.edit(folder, lambda done: done["row"] < 0 and done["measures"][0]["variants"].pop("in-context"))
+    assert "2 of 10 cells were not measured" in said(folder)  # the empty ones; before training there is no such variant
 
 
 def test_bounds_normalise_and_stand_under_the_matrix(golden):
