@@ -43,7 +43,8 @@ def _in_file(name: str) -> list[tuple[str, type[Any]]]:
 
 
 def _describe(kind: str, name: str, cls: type[Any]) -> str:
-    lines = [f"{kind.removesuffix('s')} {name}: {inspect.getdoc(cls)}"]
+    singular = "policy" if kind == "policies" else kind.removesuffix("s")
+    lines = [f"{singular} {name}: {inspect.getdoc(cls)}"]
     help_ = _field_docs(cls)
     for entry in fields(cls):
         if entry.init:
