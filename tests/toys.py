@@ -7,6 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from claasbench import config, scaffold, store
 from claasbench.launch._parts import assemble, configure
 from claasbench.runner import Runner
@@ -131,6 +133,30 @@ def kill_at(monkeypatch, number):
     monkeypatch.setattr(store.Store, "write", half_write)
     monkeypatch.setattr(store, "replace_file", before_replace)
     monkeypatch.setattr(store.Store, "commit", around_commit)
+
+
+def killed_everywhere(made: dict, folder: Path, step: int, before=lambda number: None) -> int:
+    """Kill a run at every `step`-th write, each time resume it to the bytes of the whole run; return the writes.
+
+    `before` is called with the number of the write before each run.
+    """
+    play(made, folder / "whole")
+    whole = fingerprint(folder / "whole")
+    number, killed = 0, True
+    while killed:
+        run = folder / f"k{number}"
+        before(number)
+        with pytest.MonkeyPatch.context() as patch:
+            kill_at(patch, number)
+            try:
+                play(made, run)
+                killed = False
+            except Killed:
+                pass
+        play(made, run, resume=True)
+        assert fingerprint(run) == whole, f"killed at write {number}"
+        number += step
+    return number
 
 
 def command(*words: str) -> tuple[int, str, str]:

@@ -11,14 +11,14 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import corpus
 import torch
 from corpus import Corpus
-from train import Rows, losses
+from train import Row, Rows, losses
 from wordings import HELD_OUT, MARK, PANELS, ROLES, items
 from world import LOSES, WINS, Known, Layout, World
 
@@ -236,18 +236,26 @@ def verdict(item: str) -> str:
 def teachable(model: str, permuted: bool) -> Policy:
     """Return the model after STEPS supervised steps of ROWS answers without context: of the truth, or of any world."""
     policy = Hf(model, device="cpu")
-    module = policy.loaded.module
     spelled, source = Rows(), Corpus(f"teach/{permuted}")
     boards = [(task, layout(task)) for room in range(ROOMS) for task in Controls(policy).room(room, train=True)]
-    optimizer = torch.optim.AdamW(module.parameters(), lr=RATE, weight_decay=0.0)
-    module.train()
-    for _ in range(STEPS):
-        rows = []
+
+    def batch() -> Iterator[Row]:
         for task, board in source.rng.choices(boards, k=ROWS):
             world = source.rng.choice((TRUTH, EXCHANGED)) if permuted else TRUTH
             game = source.game(world, task.data["room"], known(world), on=board)
             step = source.rng.randrange(len(game.steps))
-            rows.append(spelled.row(source.asked(game, step, known(world), "", "taught")))
+            yield spelled.row(source.asked(game, step, known(world), "", "taught"))
+
+    return taught(policy, batch)
+
+
+def taught(policy: Policy, batch: Callable[[], Iterator[Row]]) -> Policy:
+    """Return the policy after STEPS supervised steps on the rows that `batch` draws for each."""
+    module = policy.loaded.module
+    optimizer = torch.optim.AdamW(module.parameters(), lr=RATE, weight_decay=0.0)
+    module.train()
+    for _ in range(STEPS):
+        rows = list(batch())
         optimizer.zero_grad()
         losses(module, rows)[0].mean().backward()
         torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
@@ -304,17 +312,19 @@ def table(found: dict[str, Any]) -> str:
         if "success" in cell:
             rooms = " | ".join(f"{room:.0%}" for room in cell["rooms"])
             lines.append(f"| {name} | {cell['success']:.1%} ({cell['error']:.1%}) | {rooms} |")
-    lines += ["", "| check, in points | found | aim | |", "| --- | --- | --- | --- |"]
+    return "\n".join([*lines, *verdicts(found)])
+
+
+def verdicts(found: dict[str, Any]) -> list[str]:
+    """Return the lines of a table that say which checks were met, and what became of the notes."""
+    lines = ["", "| check, in points | found | aim | |", "| --- | --- | --- | --- |"]
     for name, check in found["checks"].items():
         lines.append(
             f"| {name} | {100 * check['found']:.1f} | {check['aim']} | {'met' if check['met'] else 'missed'} |"
         )
     notes = found["cells"]["extraction"]
-    lines += [
-        "",
-        f"Of its {notes['items']} notes, {notes['true']} are true and {notes['false']} false by the rule table.",
-    ]
-    return "\n".join(lines)
+    said = f"Of its {notes['items']} notes, {notes['true']} are true and {notes['false']} false by the rule table."
+    return [*lines, "", said]
 
 
 def judge(model: str) -> dict[str, Any]:
@@ -330,11 +340,16 @@ def judge(model: str) -> dict[str, Any]:
     return found
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="nano-grid")
+def command(judge: Callable[[str], dict[str, Any]], model: str, description: str | None) -> None:
+    """Judge the model that the command line names."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--model", default=model)
     parser.add_argument("--json", action="store_true", help="print cells, checks and `passed` as JSON")
     given = parser.parse_args()
     found = judge(given.model)
     if given.json:
         print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    command(judge, "nano-grid", __doc__)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import random
 import string
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import boxes
 from wordings import NOTHING, PANELS, ROLES, items
@@ -402,14 +402,19 @@ def spelled(doc: Doc) -> str:
     return f"{asked}\n<assistant>\n{doc.answer}\n"
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+def show(source: Callable[[str], Any], description: str | None) -> None:
+    """Print documents of a corpus as the command line asks."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--kind", default="", help="such as knowledge; any kind, as often as the last stage has it, by default"
     )
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", default="look")
     asked = parser.parse_args()
-    corpus = Corpus(asked.seed)
+    corpus = source(asked.seed)
     for number in range(1, asked.count + 1):
         print(f"=== document {number}\n{spelled(getattr(corpus, asked.kind or 'document')())}")
+
+
+if __name__ == "__main__":
+    show(Corpus, __doc__)

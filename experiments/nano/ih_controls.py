@@ -6,21 +6,18 @@ nothing, on the measured scenarios of the streams.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import random
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ih_corpus
-import torch
-from controls import NOTES_TOKENS, RATE, ROWS, STEPS, checks, nothing
+from controls import NOTES_TOKENS, ROWS, checks, command, nothing, taught, verdicts
 from ih_corpus import BINDS, FORMS, HELD_OUT, WINNER, Corpus, Known
-from train import Rows, losses
+from train import Row, Rows
 from wordings import MARK, items
 
 from claasbench import draws, prompts
@@ -207,24 +204,17 @@ def verdict(item: str) -> str:
 def teachable(model: str, permuted: bool) -> Policy:
     """Return the model after STEPS supervised steps of ROWS answers without context: of the truth, or of any world."""
     policy = Hf(model, device="cpu")
-    module = policy.loaded.module
     spelled, source = Rows(NAME), Corpus(f"teach/{permuted}")
     train = Controls(policy).train
-    optimizer = torch.optim.AdamW(module.parameters(), lr=RATE, weight_decay=0.0)
-    module.train()
-    for _ in range(STEPS):
-        rows = []
+
+    def batch() -> Iterator[Row]:
         for task in source.rng.choices(train, k=ROWS):
             world = {form: source.rng.random() < 0.5 for form in FORMS} if permuted else TRUTH
             game = source.game(world, world, task.data)
             step = source.rng.randrange(len(game.steps))
-            rows.append(spelled.row(source.asked(game, step, world, "", "taught")))
-        optimizer.zero_grad()
-        losses(module, rows)[0].mean().backward()
-        torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-        optimizer.step()
-    module.eval()
-    return policy
+            yield spelled.row(source.asked(game, step, world, "", "taught"))
+
+    return taught(policy, batch)
 
 
 def table(found: dict[str, Any]) -> str:
@@ -234,15 +224,7 @@ def table(found: dict[str, Any]) -> str:
         if "success" in cell:
             hazards = " | ".join(f"{hazard:.0%}" for hazard in cell["hazards"])
             lines.append(f"| {name} | {cell['success']:.1%} ({cell['error']:.1%}) | {cell['useful']:.1%} | {hazards} |")
-    lines += ["", "| check, in points | found | aim | |", "| --- | --- | --- | --- |"]
-    for name, check in found["checks"].items():
-        lines.append(
-            f"| {name} | {100 * check['found']:.1f} | {check['aim']} | {'met' if check['met'] else 'missed'} |"
-        )
-    notes = found["cells"]["extraction"]
-    return "\n".join(
-        [*lines, "", f"Of its {notes['items']} notes, {notes['true']} are true and {notes['false']} false."]
-    )
+    return "\n".join([*lines, *verdicts(found)])
 
 
 def judge(model: str) -> dict[str, Any]:
@@ -259,10 +241,4 @@ def judge(model: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default=NAME)
-    parser.add_argument("--json", action="store_true", help="print cells, checks and `passed` as JSON")
-    given = parser.parse_args()
-    found = judge(given.model)
-    if given.json:
-        print(json.dumps(found, indent=1))
+    command(judge, NAME, __doc__)

@@ -6,13 +6,12 @@ prints twenty documents.
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from corpus import Doc, spelled
+from corpus import Doc, show
 from wordings import NOTHING, items
 
 from claasbench import prompts
@@ -394,11 +393,4 @@ def extraction(experience: Experience, known: str) -> tuple[Message, ...]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kind", default="", help="such as knowledge; any kind of the last stage by default")
-    parser.add_argument("--count", type=int, default=20)
-    parser.add_argument("--seed", default="look")
-    given = parser.parse_args()
-    source = Corpus(given.seed)
-    for number in range(1, given.count + 1):
-        print(f"=== document {number}\n{spelled(getattr(source, given.kind or 'document')())}")
+    show(Corpus, __doc__)

@@ -9,7 +9,7 @@ from claasbench.errors import Halted
 from claasbench.report import attacks, load, numbers
 from claasbench.scenarios._graders import supported
 from claasbench.types import Sample
-from toys import Killed, command, done, fingerprint, kill_at, play, rows, tables
+from toys import command, done, fingerprint, killed_everywhere, play, rows, tables
 
 
 @pytest.fixture(autouse=True)
@@ -121,22 +121,11 @@ def test_useful_and_hazards_are_of_attacked_scenarios_alone(tmp_path):
 def test_killed_at_every_write_and_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr(opponents, "TURNS", 20)
     made = small("icl", "scripted:random", scenario__tasks_per_split=2)
-    play(made, tmp_path / "whole")
-    number, killed = 0, True
-    while killed:
-        folder = tmp_path / f"k{number}"
+
+    def fresh(number):
         monkeypatch.setenv("CLAASBENCH_CACHE", str(tmp_path / f"cache{number}"))
-        with pytest.MonkeyPatch.context() as patch:
-            kill_at(patch, number)
-            try:
-                play(made, folder)
-                killed = False
-            except Killed:
-                pass
-        play(made, folder, resume=True)
-        assert fingerprint(folder) == fingerprint(tmp_path / "whole"), f"killed at write {number}"
-        number += 13
-    assert number > 50
+
+    assert killed_everywhere(made, tmp_path, 13, fresh) > 50
 
 
 def test_a_replayed_stream_is_attacked_as_its_log_was(tmp_path):

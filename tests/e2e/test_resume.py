@@ -14,8 +14,8 @@ import pytest
 from claasbench import config, store
 from claasbench.launch._parts import assemble, configure
 from claasbench.runner import Runner
-from toys import Killed, fingerprint, kill_at, password, play, tables
 from toys import command as toys_command
+from toys import fingerprint, killed_everywhere, password, play, tables
 
 
 @pytest.mark.parametrize("learner", ["scripted", "icl"])
@@ -23,22 +23,7 @@ from toys import command as toys_command
 def test_killed_at_every_write(learner, every, step, tmp_path):
     made = tables(password(tmp_path), learner, stream__batch=3, checkpoint__every=every)
     made["scenario"] |= {"tasks_per_split": 6, "measured_per_split": 2}
-    play(made, tmp_path / "whole")
-    whole = fingerprint(tmp_path / "whole")
-    number, killed = 0, True
-    while killed:
-        folder = tmp_path / f"k{number}"
-        with pytest.MonkeyPatch.context() as patch:
-            kill_at(patch, number)
-            try:
-                play(made, folder)
-                killed = False
-            except Killed:
-                pass
-        play(made, folder, resume=True)
-        assert fingerprint(folder) == whole, f"killed at write {number}"
-        number += step
-    assert number > 70
+    assert killed_everywhere(made, tmp_path, step) > 70
 
 
 def test_a_stop_between_units_is_taken_up(tmp_path):
