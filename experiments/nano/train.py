@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,9 @@ class Kind:
     """The piece of an answer that begins a part; an answer begins with part 0."""
     whole: dict[str, int]
     """Kinds of documents whose answers are of one part."""
+    about: str
+    """What its text is of, as its card says."""
+    recipe: Recipe = Recipe()
 
     def load(self, name: str) -> Any:  # noqa: ANN401 (a module)
         """Return the module `name` of this model."""
@@ -81,8 +84,16 @@ KINDS = {
         ("perception", "roles", "decision", "extraction"),
         {". Signs: ": 1, " is at (": 2},
         {"look": 0, "find": 0, "recall": 1, "drill": 1, "keys": 1, "extraction": 3},
+        "grid games",
     ),
-    "nano-ih": Kind("ih_", ("thought", "reply", "facts"), {"</think>": 1}, {"drill": 2, "extraction": 2}),
+    "nano-ih": Kind(
+        "ih_",
+        ("thought", "reply", "facts"),
+        {"</think>": 1},
+        {"drill": 2, "extraction": 2},
+        "rules under attack",
+        Recipe(steps=8000, recall=800, drill=2500, short=2500),
+    ),
 }
 GRID = "nano-grid"
 
@@ -308,13 +319,14 @@ def main() -> None:
     parser.add_argument("--model", choices=list(KINDS), default=GRID)
     parser.add_argument("--minutes", type=float, default=240, help="stop after so many; run again to go on")
     for field in fields(Recipe):
-        parser.add_argument(f"--{field.name}", type=type(field.default), default=field.default)
+        parser.add_argument(f"--{field.name}", type=type(field.default), help="by default, the model's own")
     given = vars(parser.parse_args())
     out, minutes, name = given.pop("out"), given.pop("minutes"), given.pop("model")
-    training = Training(Recipe(**given), out, name)
+    recipe = replace(KINDS[name].recipe, **{key: value for key, value in given.items() if value is not None})
+    training = Training(recipe, out, name)
     training.run(minutes)
     training.export(out / "model")
-    (out / "recipe.json").write_text(json.dumps(given, indent=1) + "\n")
+    (out / "recipe.json").write_text(json.dumps({"model": name, **vars(recipe)}, indent=1) + "\n")
     if training.state["step"] == training.recipe.steps:
         controls = training.rows.kind.load("controls")  # it needs this module
         (out / "controls.json").write_text(json.dumps(controls.judge(str(out / "model")), indent=1) + "\n")
