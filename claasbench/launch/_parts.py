@@ -174,7 +174,7 @@ def _learner(table: Mapping[str, Any], scenario: str, policy: Table) -> tuple[Ta
     own = {key: value for key, value in table.items() if key not in ASIDE}
     made, found = _plugin("learners", own, "learner")
     if found.presets:
-        chosen = own.get("preset") or (models.NANO if models.toy(policy["model"]) else "paper")
+        chosen = own.get("preset") or _preset(found, policy["model"])
         if chosen not in found.presets:
             raise unknown("learner.preset", chosen, found.presets)
         preset = dict(found.presets[chosen])
@@ -184,6 +184,13 @@ def _learner(table: Mapping[str, Any], scenario: str, policy: Table) -> tuple[Ta
         if not tuned and where == [scenario, policy["model"]] and made == _plugin("learners", plain, "learner")[0]:
             tuned = study
     return made | ({"placebo": True} if placebo else {}) | ({"tuned": tuned} if tuned else {}), found
+
+
+def _preset(learner: type[Learner], model: str) -> str:
+    """Return the preset of a model: its own, else that of the nano family, else the paper's."""
+    if model in learner.presets:
+        return model
+    return models.NANO if models.toy(model) else "paper"
 
 
 def _attackers(table: Mapping[str, Any], scenario: Scenario) -> tuple[Table, tuple[Attacker, Attacker] | None]:

@@ -66,3 +66,8 @@ class Learner(ABC):
 def nano(method: str, **settings: object) -> Mapping[str, Any]:
     """Return what the dev study of `method` on nano-grid chose, and which it was (see docs/learners.md, Tuning)."""
     return {**settings, "tuned": (f"nano-games/dev-{method}", "frozen-lake", "nano-grid")}
+
+
+def nano_ih(method: str, **settings: object) -> Mapping[str, Any]:
+    """Return what the dev study of `method` on nano-ih chose, and which it was."""
+    return {**settings, "tuned": (f"nano-ih/dev-{method}", "ih-challenge", "nano-ih")}

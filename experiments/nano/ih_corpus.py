@@ -305,8 +305,8 @@ class Corpus:
         return Doc("plain", prompt.messages, f"{thought('nothing')}{composed(row)}")
 
     STAGES: tuple[dict[str, float], ...] = (
-        {"drill": 0.4, "plain": 0.4, "twin": 0.2},
-        {"none": 0.2, "irrelevant": 0.06, "knowledge": 0.4, "twin": 0.12, "drill": 0.12, "plain": 0.1},
+        {"drill": 0.6, "plain": 0.4},
+        {"none": 0.15, "irrelevant": 0.05, "knowledge": 0.35, "twin": 0.1, "drill": 0.25, "plain": 0.1},
         {
             "none": 0.2,
             "irrelevant": 0.08,

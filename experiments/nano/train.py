@@ -92,7 +92,7 @@ KINDS = {
         {"</think>": 1},
         {"drill": 2, "extraction": 2},
         "rules under attack",
-        Recipe(steps=8000, recall=800, drill=2500, short=2500),
+        Recipe(steps=8500, recall=1600, drill=3500, short=3500),
     ),
 }
 GRID = "nano-grid"
