@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from rich.console import Console
 
 import fake_results
-from claasbench.report import figures, load, numbers, terminal, text
+from claasbench.report import figures, load, numbers, tables, terminal, text
 
 SPLITS = ["4x4", "5x5", "slip", "mirror"]
 TASKS = 50
@@ -39,10 +39,10 @@ def seconds(runs: int, method: Callable[[int], int], whole: bool = False) -> flo
         build(Path(name), runs, method)
         start = time.perf_counter()
         study = numbers.study(load.load([Path(name)]))
-        text.markdown(study)
+        text.markdown(tables.chapters(study))
         if whole:
             console = Console(file=io.StringIO(), width=120)
-            for part in terminal.render(study):
+            for part in terminal.render(tables.chapters(study)):
                 console.print(part)
             figures.draw(study, Path(name) / "report")
         return time.perf_counter() - start

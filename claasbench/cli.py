@@ -328,25 +328,50 @@ def report(
     out_: Annotated[Path | None, typer.Option("--out", help="Where figures and report.md go.")] = None,
 ) -> None:
     """Print and draw matrices, curves and metrics of one or many runs."""
-    from claasbench.report import load, numbers, terminal, text
+    from claasbench.report import load, numbers, tables, terminal, text
 
     formats = [json_, md, csv, csv_metrics]
     if sum(formats) > 1:
         raise invalid("--json --md --csv --csv-metrics", "several", "one format at a time")
     study = numbers.study(load.load(folders))
-    for wanted, spell in zip(formats, (text.as_json, text.markdown, text.csv, text.csv_metrics), strict=True):
-        if wanted:
-            print(spell(study), end="")
-            return
-    for part in terminal.render(study):
+    chapters = tables.chapters(study)
+    spelled = {json_: text.as_json, csv: text.csv, csv_metrics: text.csv_metrics}
+    if md or True in spelled:
+        print(text.markdown(chapters) if md else spelled[True](study), end="")
+        return
+    for part in terminal.render(chapters):
         out.print(part)
     from claasbench.report import figures
 
     target = out_ or folders[0] / "report"
     target.mkdir(parents=True, exist_ok=True)
     drawn = figures.draw(study, target)
-    (target / "report.md").write_text(text.markdown(study), encoding="utf-8")
+    (target / "report.md").write_text(text.markdown(chapters), encoding="utf-8")
     say(f"wrote report.md and {len(drawn)} figures to {target}")
+
+
+@app.command()
+def compare(
+    folders: Annotated[list[Path], typer.Argument(metavar="REFERENCE DIR...")],
+    allow: Annotated[list[str] | None, typer.Option("--allow", metavar="KEY", help="A difference meant.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    md: Annotated[bool, typer.Option("--md", help="Markdown on standard output.")] = False,
+) -> None:
+    """Pair each method with a reference, episode by episode, and test what it gains."""
+    from claasbench.report import compare as comparing
+    from claasbench.report import contrasts, terminal, text
+
+    if json_ and md:
+        raise invalid("--json --md", "both", "one format at a time")
+    found = contrasts.compare(folders, allow or [])
+    chapter = comparing.chapter(found)
+    if json_:
+        print(comparing.as_json(found), end="")
+    elif md:
+        print(text.markdown([chapter], "claasbench compare"), end="")
+    else:
+        for part in terminal.render([chapter]):
+            out.print(part)
 
 
 @app.command("list")

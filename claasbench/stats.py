@@ -1,4 +1,4 @@
-"""Student t intervals over trials, and differences of two methods paired by their shared draws."""
+"""Student t intervals, paired differences of two methods, sign-flip tests with Holm's correction, and power."""
 
 import math
 import statistics
@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 Key = TypeVar("Key", bound=tuple[Hashable, ...])
+
+EXACT = 16
+"""Up to so many values all their signs are tried; above it, FLIPS random ones."""
+FLIPS = 2**EXACT
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,59 @@ def paired(a: Mapping[Key, float], b: Mapping[Key, float], level: float = 0.95) 
         _correlation([a[key] for key in a], [b[key] for key in a]),
         len(a),
     )
+
+
+def sign_flip(differences: Sequence[float]) -> float:
+    """Two-sided p of the mean under random signs (Fisher 1935): the share of all 2^n signs with a mean as far from 0.
+
+    Exact up to EXACT values, else over seeded random signs, the observed ones among them. NaN for fewer than two
+    values or if one is NaN.
+    """
+    import numpy as np
+
+    n = len(differences)
+    if n < 2 or any(map(math.isnan, differences)):
+        return math.nan
+    if n <= EXACT:
+        signs = 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+    else:
+        signs = np.random.default_rng(0).choice([-1, 1], (FLIPS, n))
+        signs[0] = 1
+    sums = np.abs(signs @ np.array(differences))
+    # sums that are equal but for rounding count as equal: it would make the p depend on the order of the trials
+    return int((sums >= abs(math.fsum(differences)) - 1e-9).sum()) / len(signs)
+
+
+def smallest_p(n: int, contrasts: int = 1) -> float:
+    """Return the least p that Holm's correction over `contrasts` sign-flip tests of n values can give: m * 2 / 2^n."""
+    return min(1.0, contrasts * 2 / 2.0**n)
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Return p values adjusted for all of them (Holm 1979); a NaN stays one and still counts as a test."""
+    order = sorted(range(len(ps)), key=lambda k: (math.isnan(ps[k]), ps[k]))
+    adjusted, least = [math.nan] * len(ps), 0.0
+    for rank, k in enumerate(order):
+        if not math.isnan(ps[k]):
+            least = max(least, min(1.0, (len(ps) - rank) * ps[k]))
+            adjusted[k] = least
+    return adjusted
+
+
+def detectable(deviation: float, n: int, power: float = 0.8, level: float = 0.95) -> float:
+    """Return the mean difference that a two-sided paired t test of n differences finds with chance `power`.
+
+    `deviation` is the standard deviation of the differences, in their units; from the noncentral t distribution.
+    NaN for fewer than two.
+    """
+    if n < 2 or math.isnan(deviation):
+        return math.nan
+    from scipy.optimize import brentq
+    from scipy.stats import nct, t
+
+    edge = t.ppf((1 + level) / 2, n - 1)
+    shift = brentq(lambda shift: nct.sf(edge, n - 1, shift) - power, 0, 30)  # the wrong direction adds nothing visible
+    return float(shift) * deviation / math.sqrt(n)
 
 
 def _correlation(xs: Sequence[float], ys: Sequence[float]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from operator import itemgetter
 
@@ -11,7 +11,7 @@ from claasbench import metrics
 from claasbench.report import attacks
 from claasbench.report.estimates import BIASED
 from claasbench.report.numbers import Method, Section, played, rates, total
-from claasbench.report.results import UNTUNED, Cell, Run
+from claasbench.report.results import UNTUNED, Cell, Run, Trial
 from claasbench.types import LEARNER
 
 SURE = 20
@@ -34,12 +34,11 @@ def cautions(section: Section) -> list[str]:
     ]
 
 
-def toys(methods: Sequence[Method]) -> list[str]:
-    """Return the toy models among the models of some methods, with their hashes."""
+def toys(runs: Iterable[Run]) -> list[str]:
+    """Return the toy models among the models of some runs, with their hashes."""
     found = {
         run.model if run.model == run.resolved["model"] else f"{run.model} ({str(run.resolved['model'])[:16]})"
-        for method in methods
-        for run in method.runs
+        for run in runs
         if run.resolved["toy"]
     }
     return sorted(found)
@@ -49,12 +48,13 @@ def _few(places: Sequence[str]) -> str:
     return ", ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
 
 
-def _where(run: Run) -> str:
-    return f"o{run.trial.order}-s{run.trial.seed}"
+def where(trial: Trial) -> str:
+    """Return what a trial is called."""
+    return f"o{trial.order}-s{trial.seed}"
 
 
 def _toys(section: Section) -> Iterator[str]:
-    if names := toys(section.methods):
+    if names := toys(run for method in section.methods for run in method.runs):
         yield f"toy model {_few(names)}: this checks the machine, not the science"
 
 
@@ -114,7 +114,7 @@ def _missing(method: Method) -> Iterator[str]:
             late = series.measured.variant != LEARNER  # a variant that only a trained learner has
             for name, row in list(zip(run.row_names, run.grid(series.measured), strict=True))[late:]:
                 cells += len(row)
-                places += [f"{_where(run)} {name} on {series.measured.measure}"] * row.count(None)
+                places += [f"{where(run.trial)} {name} on {series.measured.measure}"] * row.count(None)
     if places:
         what = f"{len(places)} of {cells} cells were not measured"
         yield f"{what} ({_few(list(dict.fromkeys(places)))}); a number that needs one leaves out its trial"
@@ -122,7 +122,7 @@ def _missing(method: Method) -> Iterator[str]:
 
 def _failures(method: Method) -> Iterator[str]:
     for measured, phase in ((False, "training"), (True, "measured")):
-        cells = [(f"{_where(run)} {name}", cell) for run in method.runs for name, cell in played(run, measured)]
+        cells = [(f"{where(run.trial)} {name}", cell) for run in method.runs for name, cell in played(run, measured)]
         failed = [(where, cell.n_failed) for where, cell in cells if cell.n_failed]
         if failed:
             places = _few(list(dict.fromkeys(where for where, _ in failed)))
@@ -152,7 +152,7 @@ def _unasked(method: Method) -> Iterator[str]:
 
 
 def _saturated(method: Method) -> Iterator[str]:
-    rows = [(_where(run), row) for run in method.runs for row in run.rows if row]
+    rows = [(where(run.trial), row) for run in method.runs for row in run.rows if row]
     cells = [
         (f"{where} {row.name}", cell) for where, row in rows for cells in row.cells.values() for cell in cells if cell
     ]

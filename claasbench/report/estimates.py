@@ -51,13 +51,19 @@ class Number:
 
 def spread(values: Mapping[Trial, float]) -> Interval:
     """Return the t interval over the trials that have a value, over order means where orders repeat."""
+    found, over = units(values)
+    return t_interval(found, over=over)
+
+
+def units(values: Mapping[Trial, float]) -> tuple[list[float], str]:
+    """Return the values that are independent of each other, and what they are: trials, seeds of one order, orders."""
     there = {trial: value for trial, value in values.items() if not math.isnan(value)}
     orders: dict[int, list[float]] = {}
     for trial, value in there.items():
         orders.setdefault(trial.order, []).append(value)
     if 1 < len(orders) < len(there):
-        return t_interval([mean(group) for group in orders.values()], over="orders")
-    return t_interval(list(there.values()), over="seeds" if len(orders) < len(there) else "trials")
+        return [mean(group) for group in orders.values()], "orders"
+    return list(there.values()), "seeds" if len(orders) < len(there) else "trials"
 
 
 def over_tasks(value: float, tasks: Sequence[float]) -> Interval:
@@ -92,8 +98,8 @@ def average(rows: Mapping[Trial, Sequence[Cell | None]]) -> Interval:
 
 def numbers(runs: Sequence[Run], grids: Mapping[Trial, Grid], shared: bool, draws: int) -> dict[str, Number]:
     """Return every metric of one measure by name, with noise floors of `draws` permutations shared among the trials."""
-    values = {run.trial: _values(run, grids[run.trial], shared) for run in runs}
-    tasks = _task_values(runs[0], grids[runs[0].trial], shared) if len(runs) == 1 else None
+    values = {run.trial: of_trial(run, grids[run.trial], shared) for run in runs}
+    tasks = of_tasks(runs[0], grids[runs[0].trial], shared) if len(runs) == 1 else None
     floors = {} if shared else _floors(runs, grids, math.ceil(draws / len(runs)))
     found = {}
     for metric in METRICS:
@@ -124,7 +130,8 @@ def _summary(run: Run, values: Values, shared: bool) -> dict[str, float]:
     return {name: every[name] for name in OF_SHARED}
 
 
-def _values(run: Run, grid: Grid, shared: bool) -> dict[str, float]:
+def of_trial(run: Run, grid: Grid, shared: bool) -> dict[str, float]:
+    """Return every metric of one run by name, from its cells by row and column."""
     found = _summary(run, [[_success(cell) for cell in row] for row in grid], shared)
     attempts = {attempt for row in grid for cell in row if cell for _, attempt in cell.units}
     if len(attempts) > 1 and not shared:
@@ -132,8 +139,8 @@ def _values(run: Run, grid: Grid, shared: bool) -> dict[str, float]:
     return found
 
 
-def _task_values(run: Run, grid: Grid, shared: bool) -> dict[str, list[float]]:
-    """Values of each metric that is a mean over tasks, from one task of each column at a time."""
+def of_tasks(run: Run, grid: Grid, shared: bool) -> dict[str, list[float]]:
+    """Return the values of each metric that is a mean over tasks, from one task of each column at a time."""
     slices = [_summary(run, values, shared) for values in _slices(grid)]
     found = {name: [values[name] for values in slices] for name in (slices[0] if slices else ()) if name not in BIASED}
     return found | {"prequential": [score for cell in run.live if cell for score in cell.scored]}

@@ -28,11 +28,11 @@ def groups(runs: Iterable[Run]) -> list[list[list[Run]]]:
 
 def settings(run: Run) -> Settings:
     """Return all that makes the method, by dotted name: the configuration but for its trial, and the contents."""
-    flat = dict(_flat(run.config, ""))
-    del flat["trial.order"], flat["trial.seed"]
-    flat.pop("learner.tuned", None)  # says where settings come from; it is none
+    found = dict(flat(run.config))
+    del found["trial.order"], found["trial.seed"]
+    found.pop("learner.tuned", None)  # says where settings come from; it is none
     # not the stream's hash, which changes with the order, and no facts, which may
-    return flat | {f"resolved.{name}": run.resolved[name] for name in ("model", "prompts", "toy")}
+    return found | {f"resolved.{name}": run.resolved[name] for name in ("model", "prompts", "toy")}
 
 
 def labels(runs: Sequence[Run], models: bool = True) -> list[str]:
@@ -52,7 +52,7 @@ def labels(runs: Sequence[Run], models: bool = True) -> list[str]:
 
 def titles(runs: Sequence[Run]) -> list[str]:
     """Return a title for each run's scenario: name, protocol and only the settings that differ among its namesakes."""
-    tables = [dict(_flat(run.config["scenario"], "")) for run in runs]
+    tables = [dict(flat(run.config["scenario"])) for run in runs]
     varying = _varying(tables, ("name",))
     found = []
     for mine in tables:
@@ -73,10 +73,11 @@ def _trials(runs: list[Run]) -> list[Run]:
     return [by_trial[trial] for trial in sorted(by_trial)]
 
 
-def _flat(table: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
+def flat(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """Yield the settings of nested tables by their dotted names."""
     for key, value in table.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
+            yield from flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 

@@ -68,6 +68,7 @@ def _run(folder: Path) -> Run:
         parts=tuple(Part(part["name"], part["kind"], part["train"]) for part in first["splits"]),
         returns=first["returns"],
         rows=tuple(rows),
+        opponent=first.get("attacker", {}).get("state", ""),
     )
 
 

@@ -58,7 +58,10 @@ def figures(section: Section) -> Iterator[Job]:
 
 
 def _title(text: str, methods: Sequence[Method]) -> str:
-    toy = [f"toy model {name}: this checks the machine, not the science" for name in toys(methods)]
+    toy = [
+        f"toy model {name}: this checks the machine, not the science"
+        for name in toys(run for method in methods for run in method.runs)
+    ]
     return "\n".join(_shown(line, 90) for line in [text, *toy])
 
 

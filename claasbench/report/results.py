@@ -109,6 +109,8 @@ class Run:
     parts: tuple[Part, ...]
     returns: bool
     rows: tuple[Row | None, ...]
+    opponent: str = ""
+    """The hash of the measured attacker, where there is one."""
 
     @property
     def name(self) -> str:

@@ -30,6 +30,20 @@ class Table:
     """It goes with the table before it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """Tables under one heading, with what a reader must know before believing them."""
+
+    heading: str
+    warnings: Sequence[str]
+    tables: Sequence[Table]
+
+
+def once(rows: Sequence[list[str]]) -> list[list[str]]:
+    """Leave out a label that the row above has."""
+    return [["" if k and rows[k - 1][0] == row[0] else row[0], *row[1:]] for k, row in enumerate(rows)]
+
+
 def percent(value: float, digits: int = 1) -> str:
     """Return a share in points."""
     return NONE if math.isnan(value) else f"{round(100 * value, digits) + 0.0:.{digits}f}"

@@ -8,10 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from claasbench.report import attacks, scores
-from claasbench.report.numbers import TOKENS, Method, Section, counted, played, rates
+from claasbench.report.cautions import cautions
+from claasbench.report.numbers import TOKENS, Method, Section, Study, counted, played, rates
 from claasbench.report.results import mean
-from claasbench.report.table import EPISODES, Table, amount, count, episodes, percent, with_interval
+from claasbench.report.table import EPISODES, Chapter, Table, amount, count, episodes, once, percent, with_interval
 from claasbench.types import LEARNER
+
+
+def chapters(study: Study) -> list[Chapter]:
+    """Return what a person reads of a study: a chapter for each scenario."""
+    return [Chapter(section.heading, cautions(section), list(tables(section))) for section in study.sections]
 
 
 def tables(section: Section) -> Iterator[Table]:
@@ -60,7 +66,7 @@ def formats(methods: Sequence[Method]) -> Table:
     return Table(
         title="Form of the replies, in %",
         header=["Method", "Phase", EPISODES, "Invalid", "No action", "Cut", "Overflow", "Tokens a reply"],
-        rows=_once(rows),
+        rows=once(rows),
         notes=["Shares of all turns, but overflow of all episodes; a copied row was played once and counts once."],
         texts=2,
     )
@@ -77,7 +83,7 @@ def costs(methods: Sequence[Method]) -> Table:
     return Table(
         title="Tokens and seconds of one trial by phase",
         header=["Method", "Phase", "Prompt tokens", "Computed", "Reply tokens", "Seconds"],
-        rows=_once(rows),
+        rows=once(rows),
         notes=["Means over the trials that have all their rows; computed: prompt tokens that no cache had."],
         texts=2,
     )
@@ -97,7 +103,7 @@ def seats(methods: Sequence[Method]) -> Table:
     return Table(
         title="Other seats, and what endpoints cost in one trial",
         header=["Method", "Phase", "Seat", "Prompt tokens", "Reply tokens", "Money"],
-        rows=_once(rows),
+        rows=once(rows),
         notes=["Means over the trials that have all their rows; money by the prices of the seat's policy."],
         texts=3,
     )
@@ -190,8 +196,3 @@ def facts(methods: Sequence[Method]) -> Table:
     stated = methods[0].runs[0].resolved["facts"]
     rows = [[key, value if isinstance(value, str) else json.dumps(value)] for key, value in stated.items()]
     return Table("Facts about the stream", ["Fact", "Value"], rows, texts=2)
-
-
-def _once(rows: Sequence[list[str]]) -> list[list[str]]:
-    """Leave out a label that the row above has."""
-    return [["" if k and rows[k - 1][0] == row[0] else row[0], *row[1:]] for k, row in enumerate(rows)]

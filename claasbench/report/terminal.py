@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from rich import box
 from rich.columns import Columns
@@ -12,26 +13,23 @@ from rich.style import Style
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from claasbench.report.cautions import cautions
-from claasbench.report.numbers import Study
-from claasbench.report.table import Table, plain
-from claasbench.report.tables import tables
+from claasbench.report.table import Chapter, Table, plain
 
 RAMP = ((0, 34, 78), (53, 69, 108), (102, 105, 112), (148, 142, 119), (200, 184, 102), (254, 232, 56))
 """Six colours of cividis, which reads the same without colour vision and in print."""
 
 
-def render(study: Study) -> list[RenderableType]:
-    """Return the study section by section: cautions on top, then the tables."""
+def render(chapters: Iterable[Chapter]) -> list[RenderableType]:
+    """Return chapter by chapter: warnings on top, then the tables."""
     found: list[RenderableType] = []
-    for section in study.sections:
-        found.append(Rule(_text(section.heading, "bold")))
+    for chapter in chapters:
+        found.append(Rule(_text(chapter.heading, "bold")))
         warnings = RichTable.grid(padding=(0, 1))
-        for line in cautions(section):
+        for line in chapter.warnings:
             warnings.add_row(Text("!", "bold yellow"), _text(line))
         found += [warnings] if warnings.row_count else []
         rows: list[list[RenderableType]] = []
-        for table in tables(section):
+        for table in chapter.tables:
             if table.beside:
                 rows[-1].append(_block(table))
             else:

@@ -15,8 +15,7 @@ from claasbench.report.cautions import cautions
 from claasbench.report.estimates import METRICS, Number, Point
 from claasbench.report.numbers import Method, Section, Series, Study, counted, rates
 from claasbench.report.results import Cell
-from claasbench.report.table import Table, plain
-from claasbench.report.tables import tables
+from claasbench.report.table import Chapter, Table, plain
 from claasbench.stats import Interval
 
 SCHEMA = 1
@@ -30,13 +29,13 @@ NUMBERS = (
 )  # fmt: skip
 
 
-def markdown(study: Study) -> str:
-    """Return the study as Markdown."""
-    parts = ["# claasbench report"]
-    for section in study.sections:
-        parts.append(f"## {_escaped(section.heading)}")
-        parts.append("\n".join(f"- **!** {_escaped(line)}" for line in cautions(section)))
-        for table in tables(section):
+def markdown(chapters: Iterable[Chapter], title: str = "claasbench report") -> str:
+    """Return chapters as Markdown."""
+    parts = [f"# {title}"]
+    for chapter in chapters:
+        parts.append(f"## {_escaped(chapter.heading)}")
+        parts.append("\n".join(f"- **!** {_escaped(line)}" for line in chapter.warnings))
+        for table in chapter.tables:
             notes = [_escaped(note) for note in table.notes]
             notes += [f"{_escaped(name)} = `{formula}`" for name, formula in table.formulas]
             parts += [f"### {_escaped(table.title)}", _grid(table), "\n".join(f"- {note}" for note in notes)]
@@ -52,6 +51,11 @@ def as_json(study: Study) -> str:
         "metrics": {metric.name: {"formula": metric.formula, "direction": metric.direction} for metric in METRICS},
         "scenarios": [_section(section) for section in study.sections],
     }
+    return dump(tree)
+
+
+def dump(tree: Any) -> str:  # noqa: ANN401 (JSON)
+    """Return a tree as JSON; NaN becomes null."""
     return json.dumps(_without_nan(tree), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -1,11 +1,11 @@
-"""Intervals against known values, and their coverage in simulated studies."""
+"""Intervals, tests and power against known values, and their coverage and level in simulated studies."""
 
 import math
 
 import numpy as np
 import pytest
 
-from claasbench.stats import Interval, paired, t_interval
+from claasbench.stats import Interval, detectable, holm, paired, sign_flip, smallest_p, t_interval
 
 NAN = math.nan
 
@@ -118,3 +118,67 @@ def test_coverage_of_paired_differences(trials: int) -> None:
         difference = paired(a, b).difference
         covered.append(difference.low <= 0 <= difference.high)
     assert 0.925 <= np.mean(covered) <= 0.975
+
+
+def test_sign_flips_are_counted() -> None:
+    assert sign_flip([1.0, 2.0, 3.0]) == 2 / 8  # only all signs equal reach a sum of 6
+    assert sign_flip([3.0, 1.0, -1.0]) == 6 / 8  # of all signs two give a sum of size 5, four of 3, two of 1
+    assert sign_flip([0.0, 0.0, 0.0]) == 1.0
+    assert sign_flip([0.1 + 0.2, -0.3, 0.5]) == sign_flip([0.5, 0.3, -0.3])  # equal but for rounding
+    assert all(map(math.isnan, (sign_flip([]), sign_flip([1.0]), sign_flip([1.0, NAN]))))
+
+
+@pytest.mark.parametrize("n", range(2, 10))
+def test_the_smallest_p_is_reached_by_one_direction(n: int) -> None:
+    assert sign_flip([1.0 + k for k in range(n)]) == smallest_p(n) == 2 / 2**n
+    assert smallest_p(n, 3) == min(1, 3 * 2 / 2**n)
+
+
+def test_how_many_contrasts_trials_carry() -> None:
+    carried = {n: max(m for m in range(1, 20) if smallest_p(n, m) <= 0.05) for n in (6, 7, 8, 9)}
+    assert carried == {6: 1, 7: 3, 8: 6, 9: 12}
+
+
+def test_many_values_take_random_signs() -> None:
+    values = np.random.default_rng(1).normal(0.3, 1, 17).tolist()
+    exact = sign_flip(values[:16])
+    assert 0 < exact < 1
+    assert sign_flip(values) == sign_flip(values)
+    assert sign_flip([1.0] * 20) <= 3 / 2**16  # at least the observed signs
+
+
+def test_holm_against_the_closed_form() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.04, 0.5, 0.9]) == pytest.approx([0.12, 1.0, 1.0])
+    assert holm([0.02]) == [0.02]
+    assert holm([]) == []
+    adjusted = holm([0.01, NAN])
+    assert adjusted[0] == pytest.approx(0.02)
+    assert math.isnan(adjusted[1])
+
+
+def test_detectable_against_a_published_table() -> None:
+    # two-sided paired t test, level .05, power .80: 34 pairs for an effect of .5, 15 for .8 (Cohen 1988)
+    assert detectable(1.0, 34) <= 0.5 < detectable(1.0, 33)
+    assert detectable(1.0, 15) <= 0.8 < detectable(1.0, 14)
+    assert detectable(20.0, 9) == pytest.approx(20 * detectable(1.0, 9))
+    assert math.isnan(detectable(1.0, 1))
+
+
+def test_the_power_is_the_one_claimed() -> None:
+    random = np.random.default_rng(5)
+    studies = detectable(0.1, 9) + 0.1 * random.standard_normal((4000, 9))
+    found = np.mean([t_interval(study).low > 0 for study in studies.tolist()])
+    assert found == pytest.approx(0.8, abs=0.02)
+
+
+@pytest.mark.parametrize(("trials", "contrasts"), [(6, 1), (8, 6), (9, 12)])
+def test_level_over_all_contrasts(trials: int, contrasts: int) -> None:
+    """2 000 studies without any effect: at most 5 % call one of their contrasts significant."""
+    random = np.random.default_rng([trials, contrasts])
+    called = 0
+    for _ in range(2000):
+        reference = random.standard_normal(trials)
+        differences = 0.1 * (random.standard_normal((contrasts, trials)) - reference)
+        called += min(holm([sign_flip(values) for values in differences.tolist()])) <= 0.05
+    assert called / 2000 <= 0.06  # 5 % and three standard errors of a share of 2 000

@@ -44,9 +44,13 @@ def said(*paths):
     return "\n".join(line for section in study(*paths).sections for line in cautions.cautions(section))
 
 
+def markdown(found):
+    return text.markdown(tables.chapters(found))
+
+
 def shown(found, width=80):
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    for part in terminal.render(found):
+    for part in terminal.render(tables.chapters(found)):
         console.print(part)
     return console.file.getvalue()
 
@@ -71,7 +75,7 @@ def test_one_trial_has_an_interval_over_tasks(golden):
     half = 2.093024 * math.sqrt(5 / 36 / 20)
     assert (number.interval.low, number.interval.high) == pytest.approx((0.75 - half, 0.75 + half), abs=1e-6)
     assert (number.interval.n, number.interval.over) == (20, "tasks")
-    assert "this checkpoint, not the method" in text.markdown(study(golden))
+    assert "this checkpoint, not the method" in markdown(study(golden))
     assert math.isnan(method(golden).series[0].numbers["forgetting_best"].interval.low)
 
 
@@ -81,7 +85,7 @@ def test_many_trials_have_an_interval_over_trials(tmp_path):
     interval = method(tmp_path).series[0].numbers["final"].interval
     assert (interval.mean, interval.high - interval.mean) == pytest.approx((0.775, 12.706205 * 0.025), abs=1e-6)
     assert (interval.n, interval.over) == (2, "trials")
-    assert "this checkpoint" not in text.markdown(study(tmp_path))
+    assert "this checkpoint" not in markdown(study(tmp_path))
 
 
 def test_repeated_orders_are_the_unit_and_the_naive_interval_stands_beside(tmp_path):
@@ -93,7 +97,7 @@ def test_repeated_orders_are_the_unit_and_the_naive_interval_stands_beside(tmp_p
     assert number.interval.mean == pytest.approx(0.75)
     assert number.interval.high - 0.75 == pytest.approx(12.706205 * 0.1, abs=1e-6)
     assert number.naive.high - 0.75 == pytest.approx(3.182446 * math.sqrt(1 / 60) / 2, abs=1e-6)
-    assert "taking all 4 trials as independent: Final 75.0" in text.markdown(study(tmp_path))
+    assert "taking all 4 trials as independent: Final 75.0" in markdown(study(tmp_path))
 
 
 def test_orders_with_other_splits_are_averaged_by_position(tmp_path):
@@ -111,9 +115,9 @@ def test_missing_rows_are_never_zero(tmp_path):
     assert found["final"] == pytest.approx(0.75)
     assert all(math.isnan(found[name]) for name in ("forward", "forgetting", "forgetting_rwalk", "prequential"))
     assert "3 of 12 cells were not measured (o0-s0 01-5x5 on held-out)" in said(folder)
-    markdown = text.markdown(study(folder))
-    assert "| 01-5x5 | – | – | – |" in markdown  # noqa: RUF001
-    assert "| icl | play | – | – | – | – |" in markdown  # noqa: RUF001 (a part of the costs is no cost)
+    page = markdown(study(folder))
+    assert "| 01-5x5 | – | – | – |" in page  # noqa: RUF001
+    assert "| icl | play | – | – | – | – |" in page  # noqa: RUF001 (a part of the costs is no cost)
     tree = json.loads(text.as_json(study(folder)))
     assert tree["scenarios"][0]["methods"][0]["measures"][0]["metrics"]["forward"]["mean"] is None
 
@@ -125,7 +129,7 @@ def test_an_incomplete_trial_is_left_out_of_what_it_lacks(tmp_path):
     found = method(tmp_path).series[0].numbers
     assert (found["final"].interval.n, found["forward"].interval.n) == (3, 2)
     assert found["forward"].interval.mean == pytest.approx(0.3)
-    assert "30.0 ±0.0 (n=2)" in text.markdown(study(tmp_path))
+    assert "30.0 ±0.0 (n=2)" in markdown(study(tmp_path))
 
 
 def test_failures_are_no_zeros(tmp_path):
@@ -134,7 +138,7 @@ def test_failures_are_no_zeros(tmp_path):
     assert (point.interval.mean, point.n, point.n_failed) == (0.75, 16, 4)
     assert "4 measured episodes failed and count nowhere (o0-s0 00-a)" in said(folder)
     assert "1 training episodes failed" in said(folder)
-    assert "| n (failed) | 16-20 (4) |" in text.markdown(study(folder))
+    assert "| n (failed) | 16-20 (4) |" in markdown(study(folder))
 
 
 def test_a_shared_measure_has_a_curve(tmp_path):
@@ -146,10 +150,10 @@ def test_a_shared_measure_has_a_curve(tmp_path):
     assert series.success == [[0.2], [0.4], [0.6], [0.9]]
     assert list(series.numbers) == ["final", "prequential", "gain"]
     assert (series.numbers["final"].interval.mean, series.numbers["gain"].interval.mean) == pytest.approx((0.9, 0.7))
-    markdown = text.markdown(study(tmp_path))
-    assert "| 01-5x5 | 60.0 ±0.0 |" in markdown
-    assert "Forward" not in markdown
-    assert "Forgetting" not in markdown
+    page = markdown(study(tmp_path))
+    assert "| 01-5x5 | 60.0 ±0.0 |" in page
+    assert "Forward" not in page
+    assert "Forgetting" not in page
 
 
 def test_a_return_is_kept_out_of_final(tmp_path):
@@ -158,7 +162,7 @@ def test_a_return_is_kept_out_of_final(tmp_path):
     fake.edit(folder, lambda done: done.update(returns=True))
     found = values(method(folder))
     assert (found["final"], found["forgetting"], found["relearn"]) == pytest.approx((0.5, 0.8, 0.8))
-    assert "returns to the first kind" in text.markdown(study(folder))
+    assert "returns to the first kind" in markdown(study(folder))
 
 
 def test_variants_stand_beside_the_learner_and_empty_cells_are_none(tmp_path):
@@ -171,7 +175,7 @@ def test_variants_stand_beside_the_learner_and_empty_cells_are_none(tmp_path):
     fake.edit(folder, add)
     assert [series.measured.variant for series in method(folder).series] == ["learner", "in-context"]
     assert math.isnan(method(folder).series[1].success[2][1])
-    assert "icl · in-context" in text.markdown(study(folder))
+    assert "icl · in-context" in markdown(study(folder))
     fake.edit(folder, lambda done: done["row"] < 0 and done["measures"][0]["variants"].pop("in-context"))
     assert "2 of 10 cells were not measured" in said(folder)  # the empty ones; before training there is no such variant
 
@@ -180,14 +184,14 @@ def test_bounds_normalise_and_stand_under_the_matrix(golden):
     series = method(golden).series[0]
     assert series.normalised[1] == pytest.approx([0.7 / 0.8, 0.2 / 0.8, 0.1 / 0.8])
     assert series.ranges["forward"] == pytest.approx((0.1, 0.9, 0.8))
-    markdown = text.markdown(study(golden))
-    assert "| chance | 10.0 | 10.0 | 10.0 |\n| ceiling | 90.0 | 90.0 | 90.0 |\n| one policy | 80.0" in markdown
+    page = markdown(study(golden))
+    assert "| chance | 10.0 | 10.0 | 10.0 |\n| ceiling | 90.0 | 90.0 | 90.0 |\n| one policy | 80.0" in page
 
 
 def test_unknown_bounds_leave_out_what_needs_them(tmp_path):
     folder = fake.write(tmp_path / "r", SPLITS, rows(GOLDEN), bounds=(None, None, None))
-    markdown = text.markdown(study(folder))
-    assert "chance" not in markdown
+    page = markdown(study(folder))
+    assert "chance" not in page
     assert '"chance": null' in text.as_json(study(folder))
 
 
@@ -220,7 +224,7 @@ def test_attempts_give_a_cross_fitted_best(tmp_path):
     found = method(folder).series[0].numbers
     assert found["forgetting_cross_fitted"].interval.mean == pytest.approx(0.5)
     assert found["final"].interval.n == 10  # tasks, each with the mean of its attempts
-    assert "as G2, with the best row" in text.markdown(study(folder))
+    assert "as G2, with the best row" in markdown(study(folder))
 
 
 def test_noise_floors_are_positive_for_a_flat_policy(golden):
@@ -247,10 +251,10 @@ def test_methods_are_told_apart_by_the_settings_that_differ(tmp_path):
 def test_many_methods_stand_a_few_at_a_time_with_one_list_of_formulas(tmp_path):
     for k in range(6):
         fake.write(tmp_path / str(k), ["a", "b"], rows([[4, 4], [10, 4], [10, k]]), (), fake.config(f"m{k}"))
-    markdown = text.markdown(study(tmp_path))
-    assert markdown.count("every definition") == 2
-    assert markdown.count("`mean_j M[K-1][j]`") == 1
-    assert "| Number | m4 | m5 |" in markdown
+    page = markdown(study(tmp_path))
+    assert page.count("every definition") == 2
+    assert page.count("`mean_j M[K-1][j]`") == 1
+    assert "| Number | m4 | m5 |" in page
 
 
 def test_streams_of_another_length_are_other_sections(tmp_path):
@@ -334,12 +338,12 @@ def test_versions_that_differ_within_a_method_are_told(tmp_path):
 def test_names_cannot_break_out_of_markdown_or_terminal(tmp_path):
     config = fake.config(HOSTILE, HOSTILE, scenario={"name": HOSTILE})
     folder = fake.write(tmp_path / "r", [HOSTILE, "ok"], rows([[0, 0], [20, 0], [20, 20]]), [[1.0], [0.0]], config)
-    markdown = text.markdown(study(folder))
-    widths = [line.replace("\\|", "").count("|") for line in markdown.splitlines() if line.startswith("|")]
-    table_widths = [line.count("|") for line in markdown.splitlines() if line.startswith("| ---")]
+    page = markdown(study(folder))
+    widths = [line.replace("\\|", "").count("|") for line in page.splitlines() if line.startswith("|")]
+    table_widths = [line.count("|") for line in page.splitlines() if line.startswith("| ---")]
     assert set(widths) == set(table_widths)
-    assert "\x1b" not in markdown
-    assert "a\\|b \\[bold\\]c\\[/bold\\] \\<b\\> \\$x\\_1\\$ \\`d\\`" in markdown
+    assert "\x1b" not in page
+    assert "a\\|b \\[bold\\]c\\[/bold\\] \\<b\\> \\$x\\_1\\$ \\`d\\`" in page
     screen = shown(study(folder), 400)
     assert "\x1b" not in screen
     assert "a|b [bold]c[/bold] <b> $x_1$ `d`" in screen
