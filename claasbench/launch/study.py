@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,14 @@ def runs(path: Path) -> list[Planned]:
             config.put(tables, name, value)
         planned.append(Planned(tables, values))
     return planned
+
+
+def trials(planned: Sequence[Planned], one: Planned) -> int:
+    """Return how many runs of a study differ from `one` in nothing but their order and seed."""
+    method, *others = (
+        {name: value for name, value in run.values.items() if not name.startswith("trial.")} for run in [one, *planned]
+    )
+    return others.count(method)
 
 
 def _groups(axes: Mapping[str, Any]) -> list[list[str]]:

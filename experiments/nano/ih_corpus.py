@@ -7,7 +7,7 @@ prints twenty documents.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -285,14 +285,22 @@ class Corpus:
             prompt = play.send(Sample(attack if prompt.seat == ATTACKER else self.answer(row, arm[2], world)[0]))
         return Doc("twin", prompt.messages, f"{thought('nothing')}{row['twin']['witness']}")
 
+    def recall(self) -> Doc:
+        """Facts in the plainest words, and the same forms again: the first thing to learn."""
+        forms, known = self.asked_for()
+        told = [BINDS[binds][0].format(FORMS[form]) for form, binds in known.items()]
+        self.rng.shuffle(told)
+        return verdicts("recall", items(told), forms, known)
+
     def drill(self) -> Doc:
-        """Facts about forms, and which of some forms bind: reading a fact, and nothing else."""
-        forms = self.rng.sample(list(FORMS), self.rng.randint(2, 6))
-        known = {form: self.rng.random() < 0.5 for form in forms if self.rng.random() < 0.75}
-        told = prompts.fill("knowledge", knowledge=items(self.facts(known)))
-        verdicts = [f"{FORMS[form]}, {verdict(known.get(form))}" for form in forms]
-        asked = ", ".join(FORMS[form] for form in forms)
-        return Doc("drill", (Message("user", f"{told}\n{asked}"),), "\n".join(verdicts))
+        """Facts in any words as a context gives them, and which of some forms bind: reading, and nothing else."""
+        forms, known = self.asked_for()
+        return verdicts("drill", prompts.fill("knowledge", knowledge=items(self.facts(known))), forms, known)
+
+    def asked_for(self) -> tuple[list[str], Known]:
+        """Draw some forms, and facts about most of them."""
+        forms = self.rng.sample(list(FORMS), self.rng.randint(2, 8))
+        return forms, {form: self.rng.random() < 0.5 for form in forms if self.rng.random() < 0.75}
 
     def plain(self) -> Doc:
         """Rules and a message that asks for nothing: keeping all of them at once."""
@@ -305,7 +313,7 @@ class Corpus:
         return Doc("plain", prompt.messages, f"{thought('nothing')}{composed(row)}")
 
     STAGES: tuple[dict[str, float], ...] = (
-        {"drill": 0.6, "plain": 0.4},
+        {"recall": 0.7, "plain": 0.3},
         {"none": 0.15, "irrelevant": 0.05, "knowledge": 0.35, "twin": 0.1, "drill": 0.25, "plain": 0.1},
         {
             "none": 0.2,
@@ -340,9 +348,12 @@ def thought(about: str, then: str = "") -> str:
     return f"<think>asked: {about}{f', {then}' if then else ''}</think>"
 
 
-def verdict(binds: bool | None) -> str:
-    """Return the word of a drill."""
-    return "unknown" if binds is None else "keep" if binds else "drop"
+def verdicts(kind: str, told: str, forms: Sequence[str], known: Known) -> Doc:
+    """Return a document that asks which of some forms bind."""
+    words = {True: "keep", False: "drop", None: "unknown"}
+    answer = "\n".join(f"{FORMS[form]}, {words[known.get(form)]}" for form in forms)
+    asked = "\n".join(FORMS[form] for form in forms)
+    return Doc(kind, (Message("user", f"{told}\n{asked}"),), answer)
 
 
 def _kept(row: Json, without: str = "") -> Told:

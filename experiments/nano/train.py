@@ -90,7 +90,7 @@ KINDS = {
         "ih_",
         ("thought", "reply", "facts"),
         {"</think>": 1},
-        {"drill": 2, "extraction": 2},
+        {"recall": 2, "drill": 2, "extraction": 2},
         "rules under attack",
         Recipe(steps=8500, recall=1600, drill=3500, short=3500),
     ),

@@ -1,6 +1,7 @@
 """The command line as people use it: mistakes cost one line and exit code 2, and nothing is written."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 import pytest
 
 from claasbench import registry
+from claasbench.stats import detectable
 from toys import command, password
 
 RANDOM = ["--method", "none", "--model", "scripted:random"]
@@ -114,6 +116,18 @@ def test_dry_run_shows_the_plan_and_the_prompt_and_writes_nothing(here):
     # 3 rooms of 10 calls and one of 15: 32 x 45 in training, 64 x 45 in each of 5 rows
     assert "prompts: at most 1440 in training, 2880 a row, 15840 in all" in out
     assert list(here.iterdir()) == []
+
+
+def test_dry_run_tells_which_difference_a_study_can_find(here):
+    trials = '"trial.order" = [0, 1, 2]\n"trial.seed" = [0, 1, 2]\nzip = ["trial.order", "trial.seed"]'
+    axes = f'[axes]\n"learner.name" = ["none", "icl"]\n{trials}\n'
+    (here / "s.toml").write_text(f'[scenario]\nname = "frozen-lake"\n[policy]\nmodel = "scripted:random"\n{axes}')
+    _, out, _ = command("run", "s.toml", "--dry-run")
+    # 256 episodes a row: each method's final has a variance of 1/1024 at most
+    few = 100 * detectable(math.sqrt(2 / 1024), 3)
+    many = 100 * detectable(math.sqrt(2 / 1024 + 0.02), 3)
+    assert f"power: 3 trials of 256 episodes in a row find a difference in final of {few:.1f} points" in out
+    assert f"of {many:.1f} if trainings differ by 10 points" in out
 
 
 @pytest.mark.parametrize("kind", ["learners", "scenarios", "policies"])
