@@ -314,7 +314,15 @@ class Corpus:
 
     STAGES: tuple[dict[str, float], ...] = (
         {"recall": 0.7, "plain": 0.3},
-        {"none": 0.15, "irrelevant": 0.05, "knowledge": 0.35, "twin": 0.1, "drill": 0.25, "plain": 0.1},
+        {
+            "none": 0.13,
+            "irrelevant": 0.05,
+            "knowledge": 0.32,
+            "twin": 0.08,
+            "recall": 0.1,
+            "drill": 0.25,
+            "plain": 0.07,
+        },
         {
             "none": 0.2,
             "irrelevant": 0.08,
@@ -323,8 +331,8 @@ class Corpus:
             "hindsight": 0.1,
             "extraction": 0.12,
             "twin": 0.08,
-            "drill": 0.02,
-            "plain": 0.02,
+            "drill": 0.03,
+            "plain": 0.01,
         },
     )
     """What is drawn how often: facts and compositions alone, then short turns, then all."""
