@@ -15,7 +15,7 @@ from claasbench.learners._placebo import Placebo
 from claasbench.learners.base import Learner
 from claasbench.opponents import Opponents
 from claasbench.policies.base import Policy
-from claasbench.scenarios.base import Scenario
+from claasbench.scenarios._retention import Retained
 from claasbench.streams import check_stream, chosen
 from claasbench.types import LEARNER, Stream, Task, content_hash
 
@@ -29,7 +29,7 @@ class Plan:
     """A checked configuration with its scenario, stream, learner and policy classes; no model is loaded yet."""
 
     config: RunConfig
-    scenario: Scenario
+    scenario: Retained
     stream: Stream
     learner: Learner
     attackers: tuple[Attacker, Attacker] | None
@@ -42,7 +42,7 @@ class Parts:
 
     config: RunConfig
     resolved: Table
-    scenario: Scenario
+    scenario: Retained
     learner: Learner
     opponents: Opponents | None
     seats: dict[str, Policy]
@@ -52,7 +52,7 @@ def configure(raw: Mapping[str, Any]) -> Plan:
     """Return what `raw` tables mean; whatever is unknown or out of range is refused in one line."""
     check_tables(raw)
     scenario_table, scenario_class = _plugin("scenarios", raw.get("scenario", {}), "scenario")
-    scenario: Scenario = scenario_class(**_settings(scenario_table))
+    scenario = Retained(scenario_class(**_settings(scenario_table)))
     policies = _policies(raw, scenario, _learner_seats(raw.get("learner", {})))
     learner_table, learner_class = _learner(raw.get("learner", {}), scenario_table["name"], policies[LEARNER][0])
     attacker_table, attackers = _attackers(raw.get("attacker", {}), scenario)
@@ -118,7 +118,7 @@ def _learner_seats(table: Mapping[str, Any]) -> tuple[str, ...]:
     return found
 
 
-def _policies(raw: Mapping[str, Any], scenario: Scenario, more: tuple[str, ...]) -> dict[str, tuple[Table, type[Any]]]:
+def _policies(raw: Mapping[str, Any], scenario: Retained, more: tuple[str, ...]) -> dict[str, tuple[Table, type[Any]]]:
     """Return the complete table and the class of every seat that has one, the learner's first."""
     others = [name for name in (*scenario.seats, *more) if name != LEARNER]
     for seat in raw.get("seats", {}):
@@ -128,12 +128,12 @@ def _policies(raw: Mapping[str, Any], scenario: Scenario, more: tuple[str, ...])
     return {seat: _policy_table(_named(table, _where(seat), scenario), _where(seat)) for seat, table in tables.items()}
 
 
-def _named(table: Mapping[str, Any], where: str, scenario: Scenario) -> Mapping[str, Any]:
+def _named(table: Mapping[str, Any], where: str, scenario: Retained) -> Mapping[str, Any]:
     """Return the table with the model that `nano` stands for in this scenario."""
     if table.get("model") != models.NANO:
         return table
     if not scenario.nano:
-        known = type(scenario).__name__
+        known = type(scenario.inner).__name__
         raise ClaasbenchError(
             f"{where}.model = {models.NANO!r}: no toy model was trained on the text of {known}; "
             f"name one with --model, such as smollm2 or a folder"
@@ -193,11 +193,11 @@ def _preset(learner: type[Learner], model: str) -> str:
     return models.NANO if models.toy(model) else "paper"
 
 
-def _attackers(table: Mapping[str, Any], scenario: Scenario) -> tuple[Table, tuple[Attacker, Attacker] | None]:
+def _attackers(table: Mapping[str, Any], scenario: Retained) -> tuple[Table, tuple[Attacker, Attacker] | None]:
     """Return the complete table of the attacker, and two of them: the stream's and the measured one."""
     if not scenario.attacker:
         if table:
-            known = type(scenario).__name__
+            known = type(scenario.inner).__name__
             raise invalid("attacker", dict(table), f"no such table: nobody attacks in the scenario {known}")
         return {}, None
     made, found = _plugin("attackers", {"name": scenario.attacker, **table}, "attacker")
@@ -249,7 +249,7 @@ def _settings(table: Table) -> Table:
     return {key: value for key, value in table.items() if key not in ("name", "engine", *ASIDE)}
 
 
-def _stream(table: Mapping[str, Any], scenario: Scenario) -> config.StreamTable:
+def _stream(table: Mapping[str, Any], scenario: Retained) -> config.StreamTable:
     made = config.build(config.StreamTable, table, "stream")
     return made if made.batch else config.StreamTable(batch=scenario.batch)
 
@@ -277,7 +277,7 @@ def _resolved(plan: Plan, seats: Mapping[str, Policy]) -> Table:
         [[measure.name, [[_identity(task) for task in cell] for cell in measure.cells]] for measure in stream.measures],
     ]
     learner = plan.learner.inner if isinstance(plan.learner, Placebo) else plan.learner
-    classes = {"scenario": type(plan.scenario), "learner": type(learner)}
+    classes = {"scenario": type(plan.scenario.inner), "learner": type(learner)}
     classes |= {"attacker": type(plan.attackers[0])} if plan.attackers else {}
     classes |= {_where(seat): cls for seat, cls in plan.policies.items()}
     sources = {table: registry.source(cls) for table, cls in classes.items()}

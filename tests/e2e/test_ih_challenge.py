@@ -32,9 +32,10 @@ def test_known_defenders_have_exact_values(defender, held, useful, tmp_path):
     found = rows(tmp_path / "run")
     assert len(found) == 3
     for row in found:
-        assert [measure["name"] for measure in row["measures"]] == ["unseen", "own", "plain"]
+        assert [measure["name"] for measure in row["measures"]] == ["unseen", "own", "plain", "retention"]
         assert scores(row) == scores(row, 1) == [held] * 8
         assert scores(row, 2) == [held] * 8
+        assert scores(row, 3) == [held] * 40
         marks = row["measures"][0]["variants"]["learner"][0]["marks"]
         assert marks["reached"] == [3 if held else 1] * 4
         assert marks["broken"] == [0 if held else 1] * 4
@@ -248,7 +249,7 @@ def test_real_rows_are_read_strictly_dealt_out_once_and_named_by_file_and_line(f
     assert len(set(names)) == 12
     assert all(name.startswith("multi-constraint:") for name in names)
     assert not {task.content for task in train} & {task.content for task in unseen}
-    assert [measure.name for measure in plan.stream.measures] == ["unseen", "own"]
+    assert [measure.name for measure in plan.stream.measures] == ["unseen", "own", "retention"]
 
 
 def test_a_missing_file_is_refused_by_name(files, tmp_path):
