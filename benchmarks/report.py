@@ -1,11 +1,13 @@
-"""Time what `claasbench report` does over finished runs, and its text alone; aim: 200 runs in under 10 s, linear.
+"""Time what `claasbench report` and `compare` do over finished runs.
 
-Every run has 5 rows (the untrained one and 4 checkpoints) of 4 cells with 50 tasks, so 1 000 measured episodes.
-They are the trials of 20 methods, or each a method of its own (the worst case: noise floors are taken by method).
+Aims: 100 runs of 10 000 episodes in under 20 s and 1 GB, linear; the statistics of 6 methods x 9 trials x 5 rows x
+5 cells x 20 episodes in under 5 s. Runs are the trials of few methods, or each a method of its own (the worst case:
+noise floors are taken by method).
 """
 
-import io
 import random
+import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -14,50 +16,56 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from rich.console import Console
-
 import fake_results
-from claasbench.report import figures, load, numbers, tables, terminal, text
+from claasbench.report import load, numbers, tables, text
 
-SPLITS = ["4x4", "5x5", "slip", "mirror"]
-TASKS = 50
+SPLITS = ["4x4", "5x5", "slip", "mirror", "6x6"]
 
 
-def build(folder: Path, runs: int, method: Callable[[int], int]) -> None:
-    """Write `runs` runs, the k-th of them by method(k)."""
+def build(folder: Path, runs: int, method: Callable[[int], int], tasks: int) -> Path:
+    """Write `runs` runs of 6 rows x 5 cells x `tasks` episodes, the k-th of them by method(k)."""
     for number in range(runs):
+        trial = number // (1 + max(map(method, range(runs))))
         draw = random.Random(number)
-        rows = [[[float(draw.random() < 0.5) for _ in range(TASKS)] for _ in SPLITS] for _ in range(5)]
+        rows = [[[float(draw.random() < 0.5) for _ in range(tasks)] for _ in SPLITS] for _ in range(6)]
         live = [[float(draw.random() < 0.5) for _ in range(32)] for _ in SPLITS]
-        config = fake_results.config(f"m{method(number)}", order=number, seed=number)
-        fake_results.write(folder / f"r{number:03d}", SPLITS, rows, live, config)
+        config = fake_results.config(f"m{method(number)}", order=trial, seed=trial)
+        fake_results.write(folder / f"m{method(number)}" / f"r{number:03d}", SPLITS, rows, live, config)
+    return folder
 
 
-def seconds(runs: int, method: Callable[[int], int], whole: bool = False) -> float:
-    """Return the time of one report; `whole` adds the terminal's tables and all figures."""
+def seconds(runs: int, method: Callable[[int], int]) -> float:
+    """Return the time of the numbers and text of one report, 1 500 episodes a run."""
     with tempfile.TemporaryDirectory() as name:
-        build(Path(name), runs, method)
+        folder = build(Path(name), runs, method, 50)
         start = time.perf_counter()
-        study = numbers.study(load.load([Path(name)]))
-        text.markdown(tables.chapters(study))
-        if whole:
-            console = Console(file=io.StringIO(), width=120)
-            for part in terminal.render(tables.chapters(study)):
-                console.print(part)
-            figures.draw(study, Path(name) / "report")
+        text.markdown(tables.chapters(numbers.study(load.load([folder]))))
         return time.perf_counter() - start
 
 
+def command(*words: str) -> str:
+    """Return what a command takes, as text: seconds and the peak of the largest process so far."""
+    start = time.perf_counter()
+    subprocess.run(["claasbench", *words], check=True, capture_output=True)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return f"{time.perf_counter() - start:.1f} s, peak {peak:.0f} MiB"
+
+
 def main() -> None:
-    """Print seconds for 20 and 200 runs and how the time of one run changes."""
-    seconds(2, lambda number: 0)  # imports and caches
-    for name, method in (("20 methods", lambda number: number % 20), ("one method a run", lambda number: number)):
+    """Print seconds and memory of the commands, and how the time of one run changes with their number."""
+    with tempfile.TemporaryDirectory() as name:
+        small = build(Path(name) / "small", 54, lambda number: number % 6, 20)
+        later = [str(small / f"m{k}") for k in range(1, 6)]
+        print(f"compare, 6 methods x 9 trials x 5 x 5 x 20: {command('compare', str(small / 'm0'), *later)}")
+        large = build(Path(name) / "large", 100, lambda number: number % 10, 333)
+        for how in (["--json"], ["--md"], []):
+            told = " ".join(["report", *how]) + ("" if how else " with figures")
+            print(f"{told}, 100 runs x 10 000 episodes: {command('report', str(large), *how)}")
+    for name, method in (("10 methods", lambda number: number % 10), ("one method a run", lambda number: number)):
         few, many = seconds(20, method), seconds(200, method)
         print(
             f"text, {name}: 20 runs {few:.2f} s, 200 runs {many:.2f} s, time of one run x {many / 200 / (few / 20):.2f}"
         )
-    few, many = (seconds(runs, lambda number: number % 20, whole=True) for runs in (20, 200))
-    print(f"with figures, 20 methods: 20 runs {few:.2f} s, 200 runs {many:.2f} s")
 
 
 if __name__ == "__main__":
