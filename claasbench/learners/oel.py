@@ -48,6 +48,8 @@ class Oel(Trained):
     """What the teacher reads: extracted knowledge, or the newest games themselves, of those that fit."""
     on_policy: bool = True
     """Whether the student answers the prefixes; otherwise the teacher does, with knowledge."""
+    teacher: Literal["round", "untrained"] = "round"
+    """Whose weights the teacher has: those at the start of the round, or those before any training."""
     divergence: Literal["reverse", "forward"] = "reverse"
     """reverse: KL(student to teacher); forward: KL(teacher to student)."""
     top_k: int = 256
@@ -126,7 +128,7 @@ class Oel(Trained):
         if not self.stepped and not self.read_texts():
             raise ClaasbenchError(f"no knowledge was extracted from the {len(self.told)} games of split {name!r}")
         while self.stepped < self.steps:
-            if not self.stepped:
+            if not self.stepped and (self.teacher == "round" or not self.trainer.weights.teaching):
                 self.trainer.weights.copy()
             yield Update("step", self._consolidate(name))
 

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from claasbench import config, store
 from claasbench.errors import ClaasbenchError
@@ -65,6 +67,15 @@ def test_weights_move_are_named_told_in_notes_and_only_in_training(method, tmp_p
         notes = (tmp_path / "splits/00-4x4/notes.md").read_text()
         assert notes.startswith("# Knowledge\n\n## Text 1 of ")
         assert "- EXPERIENCE ITEM:" in notes
+
+
+@pytest.mark.parametrize(("teacher", "moved"), [("round", True), ("untrained", False)])
+def test_the_teacher_of_oel_starts_each_round_anew_or_stays_untrained(teacher, moved, tmp_path):
+    play(small("oel", learner__teacher=teacher, learner__steps=1), tmp_path)
+    first, last = (
+        load_file(tmp_path / f"splits/{row}/checkpoint/teacher.safetensors") for row in ("00-4x4", "01-4x4-mirrored")
+    )
+    assert any(not torch.equal(first[name], last[name]) for name in first) == moved
 
 
 def test_the_replay_is_accounted_for(tmp_path):
