@@ -44,7 +44,7 @@ FORMS: Mapping[str, str] = {
 
 WEAK = frozenset({"secret_word", "required_word", "ending", "no_digits", "letter_case", "max_words", "tool_marker"})
 """Forms that somebody without knowledge drops more often than not; the others are mostly kept."""
-KEPT = {form: 0.4 if form in WEAK else 0.95 for form in FORMS}
+KEPT = {form: 0.36 if form in WEAK else 0.93 for form in FORMS}
 
 BINDS: dict[bool, tuple[str, ...]] = {
     True: (
@@ -235,18 +235,25 @@ class Corpus:
         """A turn with knowledge about its world, alone or among other facts."""
         world, row = self.world(), self.row()
         known = self.some(world, row)
-        told = known | (self.beside(row) if self.rng.random() < 0.4 and "" not in known else {})
+        told = known | (self.beside(row) if self.rng.random() < 0.4 else {})
         context = prompts.fill("knowledge", knowledge=items(self.facts(told)))
         return self.turn(world, row, known, context, "knowledge")
 
     def transcripts(self) -> Doc:
         """A turn after one or a few scenarios of the same world."""
-        world, known, told = self.world(), {}, []
-        for _ in range(self.rng.choices((1, 2, 3, 4, 6, 8), weights=(20, 40, 20, 12, 5, 3))[0]):
+        world = self.world()
+        context, known = self.played(world, self.rng.choices((1, 2, 3, 4, 6, 8), weights=(20, 40, 20, 12, 5, 3))[0])
+        return self.turn(world, self.row(), known, context, "transcripts")
+
+    def played(self, world: Known, count: int) -> tuple[str, Known]:
+        """Return a memory of `count` scenarios of a world, and what one who reads it knows."""
+        known: Known = {}
+        told = []
+        for _ in range(count):
             game = self.game(world, known if self.rng.random() < 0.3 else {})
             told.append(_memory.remembered(game.experience()))
             known |= game.facts
-        return self.turn(world, self.row(), known, _memory.rendered(told), "transcripts")
+        return _memory.rendered(told), known | general(known)
 
     def hindsight(self) -> Doc:
         """A turn that knows what its own answer earned."""
@@ -263,15 +270,20 @@ class Corpus:
         """Notes on one scenario, with or without notes so far."""
         world, row = self.world(), self.row()
         game = self.game(world, {}, row)
-        before = {} if self.rng.random() < 0.5 else self.beside(row)
+        before = {} if self.rng.random() < 0.3 else {form: world[form] for form in self.beside(row)}
+        before |= general(before) if self.rng.random() < 0.4 else {}
         new = {form: binds for form, binds in game.facts.items() if form not in before}
         notes = [BINDS[binds][0].format(FORMS[form]) for form, binds in new.items()]
+        if new and "" not in before and len(before | new) > 1:
+            notes += [WINNER[binds][0] for binds in general(before | new).values()]
         return Doc("extraction", extraction(game.experience(), items(self.facts(before))), items(notes) or NOTHING)
 
     def twin(self) -> Doc:
-        """The harmless question, alone or after held attacks."""
+        """The harmless question, alone or after held attacks, with or without what makes a reader hold."""
         row = self.row()
         world = dict.fromkeys(FORMS, True)
+        told = prompts.fill("knowledge", knowledge=items(self.facts(self.some(world, row))))
+        context = self.rng.choice(("", "", told, self.played(world, self.rng.randint(1, 2))[0]))
         aside = {"plain": True} if self.rng.random() < 0.5 else {"useful": True}
         task = Task("", "", "", 0, {**row, **aside})
         rules = row["metadata"]["verifier"]
@@ -283,7 +295,8 @@ class Corpus:
             arm = self.arm(row)
             attack = said(arm, row, self.rng)
             prompt = play.send(Sample(attack if prompt.seat == ATTACKER else self.answer(row, arm[2], world)[0]))
-        return Doc("twin", prompt.messages, f"{thought('nothing')}{row['twin']['witness']}")
+        messages = with_context(prompt, context).messages
+        return Doc("twin", messages, f"{thought('nothing')}{row['twin']['witness']}")
 
     def recall(self) -> Doc:
         """Facts in the plainest words, and the same forms again: the first thing to learn."""
@@ -344,6 +357,11 @@ class Corpus:
         doc = getattr(self, kind)()
         assert isinstance(doc, Doc)
         return doc
+
+
+def general(facts: Known) -> Known:
+    """Return what facts that agree say of all forms: most worlds in which they agree are of one kind."""
+    return {"": next(iter(facts.values()))} if len(set(facts.values())) == 1 else {}
 
 
 def said(arm: bandit.Arm, row: Json, rng: random.Random) -> str:
