@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 NANO: Mapping[str, Any] = {**_trained.NANO, "b_min": 16, "a_max": 100}
 """A batch of 16 games owes 32 updates, so that with a small A_max most of its answers would leave unused."""
 
+NANO_IH: Mapping[str, Any] = {**NANO, "batch": 8, "updates_per_episode": 1}
+
 
 MEANS = ("age", "ess", "capped", "clipped", "kl_base", "entropy")
 """What a step logs that is shown as a mean over all steps that log it."""

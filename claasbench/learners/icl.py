@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from claasbench.errors import ClaasbenchError, invalid
 from claasbench.learners._memory import Item, remembered, rendered
-from claasbench.learners.base import Learner, nano
+from claasbench.learners.base import Learner, nano, nano_ih
 from claasbench.policies.base import Policy, Wrapper
 from claasbench.types import LEARNER, Experience, Key, Message, Request, Sample, Update, with_context
 
@@ -51,7 +51,11 @@ class Icl(Learner):
     """Keeps a bounded memory and shows the newest items, or the successes most like the episode's first prompt."""
 
     sees: ClassVar[str] = "reward, feedback, text"
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "nano": nano("icl", items=1)}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {},
+        "nano": nano("icl", items=1),
+        "nano-ih": nano_ih("icl", items=2),
+    }
 
     preset: str = ""
     """A set of defaults: paper (those shown here) or nano; by default the one of the model."""

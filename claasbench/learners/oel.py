@@ -21,13 +21,24 @@ from claasbench.errors import ClaasbenchError, invalid
 from claasbench.learners._knowledge import Item, Knowing, found, informed, newest
 from claasbench.learners._memory import remembered
 from claasbench.learners._trained import Trained
-from claasbench.learners.base import nano
+from claasbench.learners.base import nano, nano_ih
 from claasbench.policies.base import Policy
 from claasbench.types import LEARNER, Experience, Key, Message, Prompt, Request, Row, Sample, Sampling, Slot, Update
 
 EXTRACT = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=1024)
 CONSOLIDATE = Sampling(temperature=0.7, max_tokens=1024)
 """As in the paper's code."""
+
+NANO: Mapping[str, Any] = {
+    "tune": "full",
+    "games": 8,
+    "accumulations": 2,
+    "knowledge_tokens": 512,
+    "steps": 10,
+    "prefixes": 16,
+    "extract": {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "max_tokens": 64},
+    "consolidate": {"temperature": 1.0, "max_tokens": 64},
+}
 
 
 @dataclass
@@ -69,18 +80,8 @@ class Oel(Trained):
     sees: ClassVar[str] = "reward, feedback, text"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {},
-        "nano": nano(
-            "oel",
-            tune="full",
-            lr=3e-5,
-            games=8,
-            accumulations=2,
-            knowledge_tokens=512,
-            steps=10,
-            prefixes=16,
-            extract={"temperature": 0.7, "top_p": 0.8, "top_k": 20, "max_tokens": 64},
-            consolidate={"temperature": 1.0, "max_tokens": 64},
-        ),
+        "nano": nano("oel", **NANO, lr=3e-5),
+        "nano-ih": nano_ih("oel", **NANO, lr=1e-4),
     }
     told: list[str] = field(default_factory=list, init=False)
     """The games of the round that are read, as text."""

@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from claasbench.learners._gradient import Gradient
-from claasbench.learners._replay import NANO
-from claasbench.learners.base import nano
+from claasbench.learners._replay import NANO, NANO_IH
+from claasbench.learners.base import nano, nano_ih
 from claasbench.training import credit
 from claasbench.training.buffer import Entry
 from claasbench.types import Experience, Row
@@ -31,6 +31,7 @@ class Ppo(Gradient):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {},
         "nano": nano("ppo", **{**NANO, "lr": 1e-4, "kl": 0.1}),
+        "nano-ih": nano_ih("ppo", **{**NANO_IH, "lr": 1e-4, "kl": 0.1}),
     }
 
     head_lr: float = 1e-3

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from claasbench.learners._gradient import Gradient
-from claasbench.learners._replay import NANO
-from claasbench.learners.base import nano
+from claasbench.learners._replay import NANO, NANO_IH
+from claasbench.learners.base import nano, nano_ih
 
 
 @dataclass
@@ -23,4 +23,5 @@ class Reinforcepp(Gradient):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {},
         "nano": nano("reinforcepp", **{**NANO, "lr": 3e-5, "kl": 0.1}),
+        "nano-ih": nano_ih("reinforcepp", **{**NANO_IH, "lr": 1e-4, "kl": 0.1}),
     }

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from claasbench import prompts
 from claasbench.errors import ClaasbenchError
 from claasbench.learners._memory import spelled
-from claasbench.learners._replay import NANO, Replaying
-from claasbench.learners.base import nano
+from claasbench.learners._replay import NANO, NANO_IH, Replaying
+from claasbench.learners.base import nano, nano_ih
 from claasbench.policies.base import Policy
 from claasbench.training.buffer import Entry
 from claasbench.types import Experience, Row, spoken, with_context
@@ -32,6 +32,7 @@ class Sdpo(Replaying):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {},
         "nano": nano("sdpo", **{**NANO, "lr": 3e-5, "divergence": 1.0}),
+        "nano-ih": nano_ih("sdpo", **{**NANO_IH, "lr": 1e-4}),
     }
     sees: ClassVar[str] = "reward, feedback, text"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from claasbench.learners._replay import Replaying
 from claasbench.learners._trained import NANO
-from claasbench.learners.base import nano
+from claasbench.learners.base import nano, nano_ih
 from claasbench.training.buffer import Entry
 from claasbench.types import Experience, Row, Sampling
 
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 class Sft(Replaying):
     """Keeps answers with a positive return; any age will do, as nothing is weighed against the policy that sampled."""
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "nano": nano("sft", **NANO)}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {},
+        "nano": nano("sft", **NANO),
+        "nano-ih": nano_ih("sft", **{**NANO, "batch": 8, "updates_per_episode": 1}),
+    }
 
     b_min: int = 8
     """Answers in the buffer before updates begin; what is owed before is dropped."""

@@ -32,6 +32,7 @@ class IhChallenge(Scenario):
     seats: ClassVar[tuple[str, ...]] = (LEARNER, ATTACKER)
     attacker: ClassVar[str] = "bandit"
     batch: ClassVar[int] = 1
+    nano: ClassVar[str] = "nano-ih"
 
     protocol: Literal["claas", "families"] = "claas"
     """claas (composites, shuffled over all splits: splits are draws of one distribution) or families (a real shift)."""

@@ -48,6 +48,7 @@ def test_names_and_toys():
     assert "smollm2" in models.names()
     assert models.toy("nano")
     assert models.toy("nano-grid")
+    assert models.toy("nano-ih")
     assert not models.toy("smollm2")
     assert not models.toy("nanotron/model")
 
@@ -84,7 +85,7 @@ def test_an_unknown_name_is_one_line(name):
         models.load(name, "cpu")
     message = str(error.value)
     assert message.startswith(f"policy.model = {name!r} is unknown: ")
-    allowed = "a folder with config.json, or a Hugging Face id such as Qwen/Qwen3-0.6B, nano-grid, smollm2"
+    allowed = "a folder with config.json, or a Hugging Face id such as Qwen/Qwen3-0.6B, nano-grid, nano-ih, smollm2"
     assert f"allowed: {allowed}" in message
     assert ("did you mean 'smollm2'?" in message) == (name == "smollm")
     assert "\n" not in message
@@ -93,7 +94,7 @@ def test_an_unknown_name_is_one_line(name):
 def test_an_id_that_is_not_here_is_refused_offline(no_network):
     with pytest.raises(ClaasbenchError, match="not in the Hugging Face cache") as error:
         models.load("Qwen/Qwen3-of-nobody", "cpu", offline=True)
-    assert "allowed: nano-grid, smollm2, a folder" in str(error.value)
+    assert "allowed: nano-grid, nano-ih, smollm2, a folder" in str(error.value)
     assert "\n" not in str(error.value)
 
 

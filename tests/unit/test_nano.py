@@ -1,14 +1,18 @@
-"""The bundled nano-grid: it is the model of its card, or it is refused; it answers as it was taught."""
+"""The bundled toys: each is the model of its card, or it is refused; it answers as it was taught."""
 
 import json
 import re
 import shutil
 from pathlib import Path
 
+import controls
+import ih_controls
+import ih_vocabulary
 import pytest
 import torch
-from controls import TRUTH, Controls, facts, knowledge, nothing, table
-from vocabulary import TEMPLATES
+import vocabulary
+from controls import TRUTH, Controls, facts, knowledge, nothing
+from safetensors import safe_open
 
 from claasbench import models, prompts
 from claasbench.errors import ClaasbenchError
@@ -16,12 +20,13 @@ from claasbench.launch._parts import configure
 from claasbench.models._card import template
 from claasbench.policies.hf import Hf
 from claasbench.scenarios.frozen_lake import FrozenLake
-from claasbench.types import Message
+from claasbench.types import LEARNER, Message
 from toys import command
 
 FOLDER = models.bundled("nano-grid")
 CARD = json.loads((FOLDER / "card.json").read_text())
-PAGE = (Path(__file__).parents[2] / "docs" / "nano.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+TOYS = {"nano-grid": (vocabulary, controls), "nano-ih": (ih_vocabulary, ih_controls)}
 
 
 @pytest.fixture(scope="module")
@@ -29,23 +34,35 @@ def policy():
     return Hf("nano-grid", device="cpu", offline=True)
 
 
-def test_it_is_small_and_as_its_card_says(policy):
-    assert "nano-grid" in models.names()
-    parameters = sum(parameter.numel() for parameter in policy.loaded.module.parameters())
-    assert parameters == CARD["parameters"] <= 5_000_000
-    assert sum(file.stat().st_size for file in FOLDER.glob("*.safetensors")) <= 10_000_000
-    config = policy.loaded.module.config
-    assert (config.model_type, config.head_dim) == ("qwen3", 32)
-    assert set(CARD["templates"]) == set(TEMPLATES)
-    assert "transformers_version" not in (FOLDER / "config.json").read_text()
+@pytest.fixture(params=TOYS)
+def toy(request):
+    return request.param, json.loads((models.bundled(request.param) / "card.json").read_text())
 
 
-def test_every_template_is_the_one_it_was_trained_on():
-    assert CARD["templates"] == {name: template(name) for name in TEMPLATES}, "train nano again: a template has changed"
+def test_it_is_small_and_as_its_card_says(toy):
+    name, card = toy
+    assert card["name"] == name
+    assert name in models.names()
+    folder, module = models.bundled(name), Hf(name, device="cpu", offline=True).loaded.module
+    parameters = sum(parameter.numel() for parameter in module.parameters())
+    assert parameters == card["parameters"] <= 5_000_000
+    assert sum(file.stat().st_size for file in folder.glob("*.safetensors")) <= 10_000_000
+    assert (module.config.model_type, module.config.head_dim) == ("qwen3", 32)
+    assert "transformers_version" not in (folder / "config.json").read_text()
+    with safe_open(folder / "model.safetensors", "pt") as weights:
+        assert {weights.get_tensor(name).dtype for name in weights.keys()} == {torch.bfloat16}  # noqa: SIM118
 
 
-def test_the_page_shows_the_table_of_the_card():
-    assert table(CARD["controls"]) in PAGE
+def test_every_template_is_the_one_it_was_trained_on(toy):
+    name, card = toy
+    names = TOYS[name][0].TEMPLATES
+    assert card["templates"] == {name: template(name) for name in names}, "train it again: a template has changed"
+
+
+def test_the_page_shows_the_table_of_the_card(toy):
+    name, card = toy
+    page = (DOCS / ("nano.md" if name == "nano-grid" else f"{name}.md")).read_text()
+    assert TOYS[name][1].table(card["controls"]) in page
 
 
 def test_it_renders_every_role_and_refuses_others(policy):
@@ -64,6 +81,8 @@ def test_nano_stands_for_the_model_of_the_scenario():
     assert configure(tables).config.policy["model"] == "nano-grid"
     tables["scenario"] = {"name": "sokoban"}
     assert configure(tables).config.policy["model"] == "nano-grid"
+    tables["scenario"] = {"name": "ih-challenge"}
+    assert configure(tables).config.policy["model"] == "nano-ih"
 
 
 def test_a_scenario_without_a_toy_says_so(monkeypatch):
@@ -122,6 +141,23 @@ def test_it_answers_in_its_own_words_and_reads_roles(policy):
         assert all(turn.sample.finish == "stop" for turn in episode.turns)
 
 
+def test_under_attack_it_keeps_the_rules_that_it_knows_to_bind():
+    played = ih_controls.Controls(Hf("nano-ih", device="cpu", offline=True))
+    contexts = {
+        "none": lambda task, key: "",
+        "true": ih_controls.knowledge(ih_controls.forms(ih_controls.BINDS)),
+        "false": ih_controls.knowledge(ih_controls.forms(ih_controls.BINDS, False)),
+    }
+    games = [(task, 0) for task in played.tasks[:40]]
+    held = {}
+    for name, text in contexts.items():
+        episodes = played.play(ih_controls.Told(played.policy, text, played.named), games, "test", greedy=True)
+        held[name] = sum(episode.score for episode in episodes) / len(episodes)
+        said = [turn.sample for episode in episodes for turn in episode.turns if turn.prompt.seat == LEARNER]
+        assert all(sample.finish == "stop" and sample.text.startswith("<think>asked: ") for sample in said)
+    assert held["true"] > 0.8 > 0.6 > held["none"] > held["false"] + 0.1
+
+
 def test_the_command_line_plays_it_by_default_and_says_what_it_is(tmp_path):
     out = tmp_path / "run"
     small = [
@@ -139,10 +175,3 @@ def test_the_command_line_plays_it_by_default_and_says_what_it_is(tmp_path):
     assert code == 0
     assert "this checks the machine, not the science" in text
     assert CARD["name"] in text
-
-
-def test_bfloat16_is_what_is_shipped():
-    from safetensors import safe_open
-
-    with safe_open(FOLDER / "model.safetensors", "pt") as weights:
-        assert {weights.get_tensor(name).dtype for name in weights.keys()} == {torch.bfloat16}  # noqa: SIM118

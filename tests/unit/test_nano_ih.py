@@ -1,10 +1,12 @@
 """The corpus of nano-ih: rendered by the scenario's own code, answered as worlds say, and apart from every stream."""
 
 import re
+from pathlib import Path
 
 import pytest
+from corpus import spelled as printed
 from ih_controls import TRUTH, verdict
-from ih_corpus import BINDS, FORMS, HELD_OUT, KEPT, ROLES, WINNER, Corpus, composed, dropped
+from ih_corpus import BINDS, FORMS, HELD_OUT, KEPT, ROLES, WINNER, Corpus, composed, dropped, general
 from ih_vocabulary import TEMPLATES, tokenizer
 
 from claasbench import prompts
@@ -13,6 +15,7 @@ from claasbench.scenarios._verifiers import verify
 from claasbench.types import spoken
 
 KINDS = list(Corpus.STAGES[-1])
+DOCUMENTS = Path(__file__).parents[2] / "docs" / "nano-documents" / "ih"
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +133,30 @@ def test_a_twin_is_answered_and_its_rules_are_kept():
 def test_its_templates_are_files():
     for name in TEMPLATES:
         assert prompts.text(name)
+
+
+@pytest.mark.parametrize("kind", sorted({kind for shares in Corpus.STAGES for kind in shares}))
+def test_the_documents_on_show_are_the_corpus(kind):
+    corpus = Corpus("look")
+    drawn = [f"=== document {n}\n{printed(getattr(corpus, kind)())}\n" for n in range(1, 21)]
+    assert (DOCUMENTS / f"{kind}.txt").read_text() == "".join(drawn)
+
+
+def test_facts_that_agree_say_something_of_all_forms():
+    assert general({}) == general({"digits": True, "links": False}) == {}
+    assert general({"digits": True}) == general({"digits": True, "links": True}) == {"": True}
+    assert general({"digits": False}) == {"": False}
+
+
+def test_notes_say_who_wins_once_two_facts_agree():
+    found = 0
+    source = Corpus("notes")
+    for _ in range(150):
+        doc = source.extraction()
+        before = doc.messages[0].content
+        for binds, (said, *_) in WINNER.items():
+            if said in doc.answer:
+                told = [by.format(form) for by in BINDS[not binds] for form in FORMS.values()]
+                assert not any(text in doc.answer or text in before for text in told)
+                found += 1
+    assert found > 10
