@@ -2,11 +2,12 @@
 
 Aims: 100 runs of 10 000 episodes in under 20 s and 1 GB, linear; the statistics of 6 methods x 9 trials x 5 rows x
 5 cells x 20 episodes in under 5 s. Runs are the trials of few methods, or each a method of its own (the worst case:
-noise floors are taken by method).
+noise floors are taken by method). A page of 2 000 episodes: under 15 MB, open in under 2 s.
 """
 
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -51,6 +52,37 @@ def command(*words: str) -> str:
     return f"{time.perf_counter() - start:.1f} s, peak {peak:.0f} MiB"
 
 
+def page() -> str:
+    """Return what the fullest page takes: 2 runs x 3 rows x 1 000 recorded episodes of 4 turns."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for method in ("icl", "sdpo"):
+            rows = [[[1.0] * 4, [0.0] * 4]] * 3
+            run = fake_results.write(folder / method / "o0-s0", SPLITS[:2], rows, (), fake_results.config(method))
+            for row in ("init", "00-4x4", "01-5x5"):
+                turns = [{"news": "what the game says\n" * 30, "text": "a reply " * 30, "feedback": "so"}] * 4
+                fake_results.episodes(run, row, [({"task": f"t{k}"}, turns) for k in range(1000)])
+        file = folder / "page.html"
+        took = command("report", name, "--html", str(file))
+        return f"{took}; {file.stat().st_size / 1e6:.1f} MB; {opening(file)}"
+
+
+def opening(file: Path) -> str:
+    """Return the time until a page is loaded in headless Chromium, its script included."""
+    if not shutil.which("chromium") or not shutil.which("chromedriver"):
+        return "not opened: Chromium is not here"
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
+        options.add_argument(flag)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    driver.get(file.as_uri())
+    millis = driver.execute_script("return performance.getEntriesByType('navigation')[0].loadEventEnd")
+    driver.quit()
+    return f"opens in {millis / 1000:.2f} s"
+
+
 def main() -> None:
     """Print seconds and memory of the commands, and how the time of one run changes with their number."""
     with tempfile.TemporaryDirectory() as name:
@@ -61,6 +93,7 @@ def main() -> None:
         for how in (["--json"], ["--md"], []):
             told = " ".join(["report", *how]) + ("" if how else " with figures")
             print(f"{told}, 100 runs x 10 000 episodes: {command('report', str(large), *how)}")
+    print(f"page: {page()}")
     for name, method in (("10 methods", lambda number: number % 10), ("one method a run", lambda number: number)):
         few, many = seconds(20, method), seconds(200, method)
         print(

@@ -345,15 +345,23 @@ def report(
     md: Annotated[bool, typer.Option("--md", help="Markdown on standard output.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Cells as CSV on standard output.")] = False,
     csv_metrics: Annotated[bool, typer.Option("--csv-metrics", help="Metrics as CSV on standard output.")] = False,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="One page with all of it.")] = None,
     out_: Annotated[Path | None, typer.Option("--out", help="Where figures and report.md go.")] = None,
 ) -> None:
     """Print and draw matrices, curves and metrics of one or many runs."""
     from claasbench.report import load, numbers, tables, terminal, text
 
-    formats = [json_, md, csv, csv_metrics]
+    formats = [json_, md, csv, csv_metrics, html is not None]
     if sum(formats) > 1:
-        raise invalid("--json --md --csv --csv-metrics", "several", "one format at a time")
+        raise invalid("--json --md --csv --csv-metrics --html", "several", "one format at a time")
     study = numbers.study(load.load(folders))
+    if html:
+        from claasbench.report import html as page
+        from claasbench.store import replace_file
+
+        replace_file(html, page.page(study).encode())
+        say(f"wrote {html}")
+        return
     chapters = tables.chapters(study)
     spelled = {json_: text.as_json, csv: text.csv, csv_metrics: text.csv_metrics}
     if md or True in spelled:

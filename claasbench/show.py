@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
-from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -80,7 +78,7 @@ def transcript(folder: Path, row: str, task: str | None) -> str:
     if row not in rows:
         raise unknown("--row", row, rows)
     place = folder / "splits" / row
-    episodes = list(_whole_lines(place / "episodes.jsonl"))
+    episodes = list(read_lines(place / "episodes.jsonl", torn=True))
     if not episodes:
         why = "it was copied, or only its done.json was kept"
         raise ClaasbenchError(f"row {row!r} of {str(folder)!r} has no episodes: {why}")
@@ -88,7 +86,7 @@ def transcript(folder: Path, row: str, task: str | None) -> str:
         raise unknown("--task", task, dict.fromkeys(episode["task"] for episode in episodes))
     wanted = [episode for episode in episodes if task is None or episode["task"] == task]
     shown = wanted if task else wanted[:1]
-    turns = list(_whole_lines(place / "turns.jsonl"))
+    turns = list(read_lines(place / "turns.jsonl", torn=True))
     return "\n\n".join(_episode(episode, [turn for turn in turns if _key(turn) == _key(episode)]) for episode in shown)
 
 
@@ -105,11 +103,3 @@ def _episode(episode: dict[str, Any], turns: list[dict[str, Any]]) -> str:
         lines.append(f"answers ({turn['finish']}):\n{turn['text']}")
         lines.append(f"earns: reward {turn['reward']}, feedback {turn['feedback']!r}")
     return "\n".join(lines)
-
-
-def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file that may be being written: a torn last line is left out."""
-    try:
-        yield from read_lines(path)
-    except json.JSONDecodeError:
-        return

@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,10 @@ from claasbench.types import canonical
 SCHEMA = 1
 UNCOMMITTED = ("config.json", "digest.txt", "env.json", "commit.json", "lock", "stop")
 """Files that no commit covers: written once at the start, or about this process."""
-
 COMMITTED = ("updates.jsonl", "timing.jsonl", "splits", "live")
 """Files and folders that a commit covers; whatever else lies in a run folder is not ours and is never touched."""
-
 REPORT = "report"
 """The folder that `claasbench report` writes; derived, so --clean may take it."""
-
 GLANCES = 10
 """How often the lock is tried for: `claasbench status` holds it for an instant while it looks."""
 
@@ -36,12 +33,18 @@ def line(row: Mapping[str, Any]) -> str:
     return json.dumps(row, separators=(",", ":"), allow_nan=False) + "\n"
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a JSON-lines file, one at a time; a file that is not there has none."""
-    if path.exists():
-        with path.open(encoding="utf-8") as file:
-            for text in file:
+def read_lines(path: Path, torn: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a JSON-lines file, one at a time; no file, no rows; `torn`: its last line may be half there."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as file:
+        for number, text in enumerate(file, 1):
+            if torn and not text.endswith("\n"):
+                return
+            try:
                 yield json.loads(text)
+            except ValueError:
+                raise ClaasbenchError(f"{str(path)!r} is damaged: line {number} is no JSON") from None
 
 
 @contextmanager
@@ -280,11 +283,10 @@ def _take(folder: Path) -> int:
 
 
 def _flock(handle: int) -> bool:
-    try:
+    with suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        return True
+    return False
 
 
 def holder(folder: Path) -> str:

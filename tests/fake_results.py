@@ -107,6 +107,20 @@ def save(folder: Path, done):
     return path
 
 
+def episodes(folder: Path, row, found):
+    """Write the recorded episodes of a row: pairs of what an episode's row says and its turns."""
+    place = folder / "splits" / row
+    plain = {"attempt": 0, "split": "4x4", "measure": "held-out", "variant": "learner", "score": 1.0, "status": "ok"}
+    turn = {"seat": "learner", "news": "", "text": "", "finish": "stop", "served": "", "reward": 0.0, "feedback": ""}
+    heads, turns = [], []
+    for head, told in found:
+        heads.append({**plain, **head})
+        key = {name: heads[-1][name] for name in ("task", "attempt", "measure", "variant") if name in heads[-1]}
+        turns += [{**key, "turn": number, **turn, **said} for number, said in enumerate(told)]
+    for name, lines in (("episodes", heads), ("turns", turns)):
+        (place / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
 def edit(folder: Path, change, rows="*"):
     """Change the done.json of some rows in place."""
     for path in sorted(folder.glob(f"splits/{rows}/done.json")):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from claasbench.report.numbers import Study
+from claasbench.report.numbers import Section, Study
 from claasbench.report.plots import Job, figures
 
 FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -45,6 +46,19 @@ def draw(study: Study, folder: Path) -> list[Path]:
         if any(share.exitcode for share in shares):
             raise RuntimeError("a figure could not be drawn: see the traceback of its process")
     return [folder / f"{stem}.{suffix}" for stem, _ in jobs for suffix in FORMATS]
+
+
+def pictures(section: Section) -> Iterator[tuple[str, bytes]]:
+    """Yield the curves and maps of a section as SVG, each with its name; not the matrices, which are tables too."""
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE):
+        for name, make in figures(section):
+            if not name.startswith("matrix-"):
+                file = io.BytesIO()
+                figure = make()
+                figure.savefig(file, format="svg", metadata=FORMATS["svg"], bbox_inches="tight", pad_inches=0.05)
+                yield name.replace("-", " "), file.getvalue()
 
 
 def _draw(jobs: Sequence[Job], folder: Path) -> None:
