@@ -54,7 +54,7 @@ class Icl(Learner):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {},
         "nano": nano("icl", items=1),
-        "nano-ih": nano_ih("icl", items=2),
+        "nano-ih": nano_ih("icl", items=4),
     }
 
     preset: str = ""

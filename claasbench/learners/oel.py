@@ -81,7 +81,7 @@ class Oel(Trained):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {},
         "nano": nano("oel", **NANO, lr=3e-5),
-        "nano-ih": nano_ih("oel", **NANO, lr=1e-4),
+        "nano-ih": nano_ih("oel", **{**NANO, "steps": 20}, lr=3e-5),
     }
     told: list[str] = field(default_factory=list, init=False)
     """The games of the round that are read, as text."""

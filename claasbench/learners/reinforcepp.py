@@ -23,5 +23,5 @@ class Reinforcepp(Gradient):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {},
         "nano": nano("reinforcepp", **{**NANO, "lr": 3e-5, "kl": 0.1}),
-        "nano-ih": nano_ih("reinforcepp", **{**NANO_IH, "lr": 1e-4, "kl": 0.1}),
+        "nano-ih": nano_ih("reinforcepp", **{**NANO_IH, "lr": 1e-4, "kl": 0.01}),
     }

@@ -32,7 +32,7 @@ class Sdpo(Replaying):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {},
         "nano": nano("sdpo", **{**NANO, "lr": 3e-5, "divergence": 1.0}),
-        "nano-ih": nano_ih("sdpo", **{**NANO_IH, "lr": 1e-4}),
+        "nano-ih": nano_ih("sdpo", **{**NANO_IH, "lr": 1e-4, "divergence": 1.0}),
     }
     sees: ClassVar[str] = "reward, feedback, text"
 

@@ -27,7 +27,7 @@ class Sft(Replaying):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {},
         "nano": nano("sft", **NANO),
-        "nano-ih": nano_ih("sft", **{**NANO, "batch": 8, "updates_per_episode": 1}),
+        "nano-ih": nano_ih("sft", **{**NANO, "lr": 1e-4, "batch": 8}),
     }
 
     b_min: int = 8
