@@ -402,6 +402,29 @@ def compare(
             out.print(part)
 
 
+@app.command()
+def check(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...")],
+    against: Annotated[Path, typer.Option("--against", metavar="TABLE", help="A file of published numbers.")],
+    out_: Annotated[Path | None, typer.Option("--out", help="Where REPRODUCIBILITY.md goes.")] = None,
+) -> None:
+    """Set published numbers against ours: exit 0 if all are met, 1 if one is missed, 3 otherwise."""
+    from claasbench.report import check as checking
+    from claasbench.report import load, published, terminal, text
+    from claasbench.store import replace_file
+
+    reference = published.read(against)
+    runs = load.load(folders)
+    found = checking.check(reference, runs)
+    chapter = checking.chapter(reference, found, runs)
+    for part in terminal.render([chapter]):
+        out.print(part)
+    file = (out_ or folders[0] / "report") / "REPRODUCIBILITY.md"
+    replace_file(file, text.markdown([chapter], "Reproducibility").encode())
+    say(f"wrote {file}")
+    sys.exit(checking.exit_code(found))
+
+
 @app.command("list")
 def list_(kind: Annotated[str | None, typer.Argument(metavar="[KIND]")] = None) -> None:
     """List the plug-ins and bundled models."""

@@ -123,6 +123,49 @@ def detectable(deviation: float, n: int, power: float = 0.8, level: float = 0.95
     return float(shift) * deviation / math.sqrt(n)
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """How far the mean of some values lies from a published number, and what can be said of it."""
+
+    interval: Interval
+    """Of the difference; at level .90 a verdict is that of two one-sided tests at .05 (Schuirmann 1987)."""
+    reachable: float
+    """The margin that would be met with 80 % chance if both agreed."""
+
+    def verdict(self, margin: float) -> str:
+        """Say whether the difference is within `margin`: met, missed (wholly outside) or undecided."""
+        if -margin <= self.interval.low and self.interval.high <= margin:
+            return "met"
+        return "missed" if self.interval.low > margin or self.interval.high < -margin else "undecided"
+
+
+def gap(values: Sequence[float], reference: float, error: float, n: int = 0, level: float = 0.90) -> Gap:
+    """Return how far the mean of two values or more lies from `reference`, with standard error `error`.
+
+    Welch's interval (1947); `n` is how many values are behind the reference, 0 if not known: its error is then exact.
+    """
+    from scipy.stats import t
+
+    mine = statistics.variance(values) / len(values)
+    theirs = error**2
+    spread = mine + theirs
+    parts = mine**2 / (len(values) - 1) + (theirs**2 / (n - 1) if n > 1 else 0.0)
+    freedom = spread**2 / parts if parts else math.inf
+    difference = statistics.mean(values) - reference
+    edge = float(t.ppf((1 + level) / 2, freedom))
+    half = edge * math.sqrt(spread)
+    interval = Interval(difference, difference - half, difference + half, len(values), level, "trials")
+    return Gap(interval, half + float(t.ppf(0.9, freedom)) * math.sqrt(spread))
+
+
+def prediction(values: Sequence[float], level: float = 0.95) -> Interval:
+    """Return where one further value would fall (normal theory); NaN bounds for fewer than two values."""
+    interval = t_interval(values, level)
+    stretch = math.sqrt(len(values) + 1)  # its error is s * sqrt(1 + 1/n), that of the mean s / sqrt(n)
+    half = (interval.high - interval.low) / 2 * stretch
+    return Interval(interval.mean, interval.mean - half, interval.mean + half, len(values), level, interval.over)
+
+
 def _correlation(xs: Sequence[float], ys: Sequence[float]) -> float:
     """Pearson correlation, NaN where a side is constant, shorter than two or holds NaN."""
     if any(map(math.isnan, (*xs, *ys))) or len(set(xs)) < 2 or len(set(ys)) < 2:

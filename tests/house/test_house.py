@@ -12,6 +12,7 @@ import pytest
 
 from claasbench.launch import study
 from claasbench.launch._parts import configure
+from claasbench.report import grouping, published
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "claasbench"
@@ -180,15 +181,41 @@ def test_the_readme_tree_is_the_disk():
     assert named == files
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "experiments").rglob("*.toml")), ids=lambda path: path.stem)
+def plans(planned):
+    """One plan for each method of a study, on rows of our generator: no network here."""
+    for tables in (each.tables for each in planned if not any(each.tables.get("trial", {}).values())):
+        scenario = tables["scenario"]
+        yield configure(tables | {"scenario": scenario | ({"source": ""} if scenario.get("source") == "hub" else {})})
+
+
+TABLES = sorted((ROOT / "experiments").rglob("*.toml"))
+
+
+@pytest.mark.parametrize("path", [path for path in TABLES if path.stem != "published"], ids=lambda path: path.stem)
 def test_every_study_file_is_a_study(path):
     planned = study.runs(path)
-    for plan in (configure(each.tables) for each in planned):
+    for plan in plans(planned):
         assert plan.learner.needs <= plan.policies["learner"].offers
         assert (plan.config.scenario["data"] == "dev") == path.name.startswith("dev-")
     if path.name.startswith("dev-"):  # eight settings x two trials
         trials = Counter((each.values["trial.order"], each.values["trial.seed"]) for each in planned)
         assert trials == {(0, 0): 8, (1, 1): 8}
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in TABLES if path.stem == "published"], ids=lambda path: path.parent.name
+)
+def test_published_numbers_are_of_their_study_and_its_unknowns_are_stated(path):
+    planned = [plan.config.tables() for plan in plans(study.runs(path.parent / "study.toml"))]
+    for number in published.read(path).numbers:
+        if number.metric != published.ELSEWHERE:
+            own = (number.scenario, number.method, number.model)
+            assert any(
+                own == (plan["scenario"]["name"], plan["learner"]["name"], plan["policy"]["model"])
+                and number.where.items() <= dict(grouping.flat(plan)).items()
+                for plan in planned
+            ), number
+    assert (path.parent / "UNKNOWNS.md").exists()
 
 
 def test_docs_are_few_and_short():

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from claasbench.stats import Interval, detectable, holm, paired, sign_flip, smallest_p, t_interval
+from claasbench.stats import Gap, Interval, detectable, gap, holm, paired, prediction, sign_flip, smallest_p, t_interval
 
 NAN = math.nan
 
@@ -182,3 +182,54 @@ def test_level_over_all_contrasts(trials: int, contrasts: int) -> None:
         differences = 0.1 * (random.standard_normal((contrasts, trials)) - reference)
         called += min(holm([sign_flip(values) for values in differences.tolist()])) <= 0.05
     assert called / 2000 <= 0.06  # 5 % and three standard errors of a share of 2 000
+
+
+def test_a_gap_against_the_closed_form() -> None:
+    # two values 1 apart: variance .5, standard error .5, t(.95, 1) = 6.3138 and t(.90, 1) = 3.0777
+    found = gap([10.0, 11.0], 10.0, 0.0)
+    assert (found.interval.mean, found.interval.n) == (0.5, 2)
+    assert found.interval.low == pytest.approx(0.5 - 6.3138 * 0.5, abs=1e-4)
+    assert found.reachable == pytest.approx((6.3138 + 3.0777) * 0.5, abs=1e-4)
+    # equal errors over equal numbers of trials: Welch's degrees of freedom are those of both samples together
+    values = [-1.0, 0.0, 1.0]
+    error = 1 / math.sqrt(3)
+    half = 2.1318 * math.sqrt(2 / 3)  # t(.95, 4)
+    assert gap(values, 0.0, error, 3).interval.high == pytest.approx(half, abs=1e-4)
+    # values that all agree and a reference whose number of trials is not known: the normal interval of the reference
+    assert gap([1.0, 1.0], 1.0, 2.0).interval.high == pytest.approx(1.6449 * 2, abs=1e-3)
+    assert gap([1.0, 1.0], 1.0, 0.0).interval.high == 0.0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(-5, 5, "met"), (-5.1, 0, "undecided"), (5, 6, "undecided"), (5.1, 9, "missed"), (-9, -5.1, "missed")],
+)
+def test_verdicts_at_the_edges_of_the_margin(low: float, high: float, verdict: str) -> None:
+    assert Gap(Interval(0.0, low, high, 9, 0.9, "trials"), 1.0).verdict(5.0) == verdict
+
+
+@pytest.mark.parametrize("trials", [3, 9])
+def test_a_wrong_met_or_missed_is_as_rare_as_claimed_and_the_margin_in_reach_is_met(trials: int) -> None:
+    """At a true difference of just the margin each wrong verdict has chance .05; with none the reach is met 8 in 10."""
+    random = np.random.default_rng(trials)
+    verdicts, reached = [], 0
+    for _ in range(3000):
+        ours = random.normal(60.0, 4.0, trials).tolist()
+        theirs = random.normal(60.0, 4.0, trials)
+        error = float(theirs.std(ddof=1)) / math.sqrt(trials)
+        verdicts.append(gap(ours, float(theirs.mean()) - 30.0, error, trials).verdict(30.0))
+        same = gap(ours, float(theirs.mean()), error, trials)
+        reached += same.verdict(same.reachable) == "met"
+    assert verdicts.count("met") / 3000 <= 0.05 + 0.012
+    assert verdicts.count("missed") / 3000 <= 0.05 + 0.012
+    assert reached / 3000 == pytest.approx(0.8, abs=0.03)
+
+
+def test_a_prediction_holds_one_further_value_as_often_as_claimed() -> None:
+    random = np.random.default_rng(8)
+    inside = 0
+    for values in random.standard_normal((4000, 7)).tolist():
+        found = prediction(values[:6])
+        inside += found.low <= values[6] <= found.high
+    assert inside / 4000 == pytest.approx(0.95, abs=0.012)
+    assert math.isnan(prediction([1.0]).low)
